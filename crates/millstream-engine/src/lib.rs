@@ -1,1 +1,18 @@
+//! How a query runs incrementally: DataFusion plans it once, the batch loop feeds that plan one batch after another, and the checkpoint
+//! and the sink make each batch happen exactly once.
 
+pub mod batch_time;
+pub mod check;
+mod datafusion_error;
+pub mod expectation;
+pub mod plan;
+pub mod query;
+pub mod relation;
+pub mod runner;
+mod scan;
+pub mod session;
+
+pub use datafusion_error::{from_datafusion, to_datafusion};
+pub use expectation::{Expectation, OnViolation};
+pub use query::{QueryEvent, QueryListener, QueryRequest, QueryStatus, StreamingQuery};
+pub use session::{Session, SessionOptions};

@@ -1,0 +1,167 @@
+//! One batch: plan its input, run the plan, make the result visible.
+
+use std::sync::Arc;
+
+use datafusion::execution::TaskContext;
+use millstream_core::offset::Offset;
+use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Sink};
+use millstream_core::source::Split;
+use millstream_core::{Clock, Error, Result, crash};
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::quarantine::BatchQuarantine;
+use super::report::{SourceCount, Timer};
+use crate::plan::PreparedPlan;
+use crate::relation::Input;
+use crate::runner::BatchRunner;
+use crate::scan::SplitFeed;
+
+/// The rows that the running batch has read so far, readable while it runs.
+#[derive(Debug, Default)]
+pub(crate) struct Live(Mutex<Vec<Arc<SplitFeed>>>);
+
+impl Live {
+    pub(super) fn begin(&self, feeds: Vec<Arc<SplitFeed>>) {
+        *self.0.lock() = feeds;
+    }
+
+    pub(super) fn end(&self) {
+        self.0.lock().clear();
+    }
+
+    pub(super) fn rows(&self) -> u64 {
+        self.0.lock().iter().map(|feed| feed.rows()).sum()
+    }
+}
+
+/// What every batch of a run needs.
+pub(super) struct BatchRun {
+    pub(super) plan: PreparedPlan,
+    pub(super) runner: Arc<dyn BatchRunner>,
+    pub(super) context: Arc<TaskContext>,
+    pub(super) sink: Arc<dyn Sink>,
+    pub(super) quarantine: Option<Arc<dyn Sink>>,
+    pub(super) mode: OutputMode,
+    pub(super) query_id: uuid::Uuid,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+/// One batch, as recorded in `offsets/N`.
+pub(super) struct BatchPlan {
+    pub(super) id: u64,
+    pub(super) timestamp_ms: i64,
+    pub(super) start: Vec<Option<Offset>>,
+    pub(super) end: Vec<Option<Offset>>,
+}
+
+/// What a batch did.
+#[derive(Default)]
+pub(super) struct BatchOutcome {
+    pub(super) committed: Committed,
+    pub(super) sources: Vec<SourceCount>,
+    pub(super) splits: u64,
+    pub(super) quarantined: std::collections::BTreeMap<String, u64>,
+    pub(super) expectations: std::collections::BTreeMap<String, millstream_core::progress::ExpectationProgress>,
+}
+
+impl BatchRun {
+    /// Runs a batch up to and including the sink's commit. `planned` completes when `offsets/N` is durable: computing overlaps with it,
+    /// becoming visible does not.
+    pub(super) async fn run(
+        &self,
+        batch: &BatchPlan,
+        planned: &mut JoinHandle<Result<()>>,
+        live: &Live,
+        cancel: &CancellationToken,
+        timer: &mut Timer,
+    ) -> Result<BatchOutcome> {
+        let info = Arc::new(BatchInfo {
+            query_id: self.query_id,
+            batch_id: batch.id,
+            mode: self.mode,
+            schema: self.plan.schema.clone(),
+            timestamp_ms: batch.timestamp_ms,
+        });
+        if self.sink.admit(&info).await? == Admission::AlreadyCommitted {
+            tracing::info!(batch = batch.id, "the sink has this batch already: it is not written again");
+            durable(planned).await?;
+            return Ok(BatchOutcome::default());
+        }
+
+        let mut outcome = BatchOutcome::default();
+        let mut quarantine = BatchQuarantine::open(self.quarantine.clone(), &info).await?;
+        self.feed(batch, &quarantine, &mut outcome).await?;
+        timer.lap("getBatch");
+        self.plan.time.set(batch.timestamp_ms);
+        self.plan.checks.reset();
+        let physical = self.plan.reset()?;
+        timer.lap("queryPlanning");
+        crash::point("batch.planned");
+
+        live.begin(self.plan.inputs.iter().filter(|input| matches!(input.input, Input::Source(_))).map(|input| input.feed.clone()).collect());
+        let computed = self.runner.run(physical, self.context.clone(), self.sink.clone(), info.clone(), cancel.clone()).await;
+        live.end();
+        // The collectors hold the queue of the quarantine; without them its writer can end.
+        for input in &self.plan.inputs {
+            input.quarantine.set(Arc::new(millstream_core::quarantine::Discard));
+        }
+        let parts = computed?;
+        crash::point("batch.computed");
+
+        let waited = self.clock.monotonic_ns();
+        if let Err(error) = durable(planned).await {
+            self.sink.abort(&info, parts).await;
+            return Err(error);
+        }
+        timer.wait(self.clock.monotonic_ns().saturating_sub(waited));
+
+        quarantine.commit().await?;
+        for (index, count) in outcome.sources.iter_mut().enumerate() {
+            count.rows = self
+                .plan
+                .inputs
+                .iter()
+                .filter(|input| matches!(input.input, Input::Source(source) if source == index))
+                .map(|input| input.feed.rows())
+                .sum();
+        }
+        outcome.quarantined = quarantine.counts();
+        outcome.expectations = self.plan.checks.counts();
+        outcome.committed = self.sink.commit(&info, parts).await?;
+        timer.lap("addBatch");
+        Ok(outcome)
+    }
+
+    /// Gives every scan of the plan its splits.
+    async fn feed(&self, batch: &BatchPlan, quarantine: &BatchQuarantine, outcome: &mut BatchOutcome) -> Result<()> {
+        let mut splits: Vec<Vec<Arc<dyn Split>>> = Vec::with_capacity(self.plan.sources.len());
+        for (index, bound) in self.plan.sources.iter().enumerate() {
+            let start = batch.start.get(index).and_then(Option::as_ref);
+            let planned = match batch.end.get(index).and_then(Option::as_ref) {
+                Some(end) if Some(end) != start => bound.source.plan(start, end).await?,
+                _ => Vec::new(),
+            };
+            outcome.splits += planned.len() as u64;
+            outcome.sources.push(SourceCount::default());
+            splits.push(planned);
+        }
+        for input in &self.plan.inputs {
+            match &input.input {
+                Input::Source(index) => {
+                    let bound = self.plan.sources.get(*index).ok_or_else(|| Error::internal("a scan names a source that is not there"))?;
+                    input.quarantine.set(quarantine.of_source(&bound.source.description()));
+                    input.feed.fill(splits.get(*index).cloned().unwrap_or_default());
+                }
+                Input::Table(table) => input.feed.fill(table.scan().await?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits for a durable write that runs as a task.
+pub(super) async fn durable(write: &mut JoinHandle<Result<()>>) -> Result<()> {
+    write.await.map_err(|error| Error::internal("a write to the checkpoint ended early").caused_by(error))?
+}

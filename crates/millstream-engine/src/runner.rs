@@ -1,0 +1,167 @@
+//! Where the tasks of a batch run. One machine's cores now; the seam for many machines.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::StreamExt;
+use futures::future::join_all;
+use millstream_core::sink::{BatchInfo, Part, Sink};
+use millstream_core::{Error, ErrorKind, Result};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::from_datafusion;
+
+/// Runs the tasks of one batch: one per partition of the plan, each writing its rows to the sink.
+#[async_trait]
+pub trait BatchRunner: Debug + Send + Sync {
+    /// Runs every partition and returns the staged parts, which are durable and not yet visible. After a failure everything that was staged
+    /// has been aborted.
+    ///
+    /// # Errors
+    /// The first failure of any task; `CANCELLED` when `cancel` fired.
+    async fn run(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        sink: Arc<dyn Sink>,
+        batch: Arc<BatchInfo>,
+        cancel: CancellationToken,
+    ) -> Result<Vec<Part>>;
+}
+
+/// Runs tasks on a pool of threads of its own, so that long computations never delay the batch loops, servers and timers of the process.
+#[derive(Debug)]
+pub struct LocalRunner {
+    handle: Handle,
+    runtime: Option<Runtime>,
+}
+
+impl LocalRunner {
+    /// A pool of `threads` threads.
+    ///
+    /// # Errors
+    /// `INTERNAL_ERROR` when the system gives no threads.
+    pub fn new(threads: usize) -> Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads.max(1))
+            .thread_name("millstream-cpu")
+            .thread_stack_size(8 * 1024 * 1024)
+            .enable_all()
+            .build()
+            .map_err(|error| Error::internal("cannot start the CPU pool").caused_by(error))?;
+        Ok(LocalRunner { handle: runtime.handle().clone(), runtime: Some(runtime) })
+    }
+}
+
+impl Drop for LocalRunner {
+    fn drop(&mut self) {
+        // A runtime must not be dropped, which waits, inside another one.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[async_trait]
+impl BatchRunner for LocalRunner {
+    async fn run(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        sink: Arc<dyn Sink>,
+        batch: Arc<BatchInfo>,
+        cancel: CancellationToken,
+    ) -> Result<Vec<Part>> {
+        let failed = cancel.child_token();
+        let tasks = (0..plan.output_partitioning().partition_count()).map(|partition| {
+            let task = run_task(plan.clone(), context.clone(), sink.clone(), batch.clone(), partition, failed.clone());
+            AbortOnDropHandle::new(self.handle.spawn(task))
+        });
+        let mut parts = Vec::new();
+        let mut first: Option<Error> = None;
+        for outcome in join_all(tasks.collect::<Vec<_>>()).await {
+            let outcome = outcome.unwrap_or_else(|error| Err(panicked(error)));
+            match outcome {
+                Ok(part) => parts.extend(part),
+                // A task that was cancelled because another failed is not the reason.
+                Err(error) if first.as_ref().is_none_or(|known| known.kind() == ErrorKind::Cancelled) => first = Some(error),
+                Err(_) => {}
+            }
+        }
+        match first {
+            None => Ok(parts),
+            Some(error) => {
+                sink.abort(&batch, parts).await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Runs one partition. A partition without rows opens no writer and has no part.
+async fn run_task(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    sink: Arc<dyn Sink>,
+    batch: Arc<BatchInfo>,
+    partition: usize,
+    cancel: CancellationToken,
+) -> Result<Option<Part>> {
+    let mut writer = None;
+    let outcome = async {
+        let mut rows = plan.execute(partition, context).map_err(from_datafusion)?;
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Err(Error::cancelled()),
+                next = rows.next() => next,
+            };
+            let Some(next) = next else { return Ok(()) };
+            let next = next.map_err(from_datafusion)?;
+            if next.num_rows() == 0 {
+                continue;
+            }
+            let writer = match &mut writer {
+                Some(writer) => writer,
+                None => writer.insert(sink.writer(&batch, partition).await?),
+            };
+            writer.write(next).await?;
+        }
+    }
+    .await;
+    match (outcome, writer) {
+        (Ok(()), None) => Ok(None),
+        (Ok(()), Some(writer)) => match writer.finish().await {
+            Ok(part) => Ok(Some(part)),
+            Err(error) => {
+                cancel.cancel();
+                Err(error)
+            }
+        },
+        (Err(error), writer) => {
+            cancel.cancel();
+            if let Some(writer) = writer {
+                writer.abort().await;
+            }
+            Err(error)
+        }
+    }
+}
+
+fn panicked(error: tokio::task::JoinError) -> Error {
+    if error.is_cancelled() {
+        return Error::cancelled();
+    }
+    let payload = error.into_panic();
+    let what = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "without a message".to_owned());
+    Error::internal(format!("a task panicked: {what}. Please report this."))
+}

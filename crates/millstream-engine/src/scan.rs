@@ -1,0 +1,180 @@
+//! The leaf of every physical plan: reads the splits that the batch loop put into its feed.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, stats::Precision};
+use datafusion::error::{DataFusionError, Result as DfResult};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties, ReplaceChildrenOptions,
+    SendableRecordBatchStream,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use millstream_core::quarantine::Quarantine;
+use millstream_core::source::{ReadContext, Split};
+use parking_lot::Mutex;
+
+use crate::to_datafusion;
+
+/// Hands the splits of one batch to the tasks of a scan. Every task takes the next one when it is done with its last, so that uneven
+/// splits do not leave a core idle.
+#[derive(Debug, Default)]
+pub(crate) struct SplitFeed {
+    queue: Mutex<VecDeque<Arc<dyn Split>>>,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl SplitFeed {
+    /// Starts a batch: its splits, largest first so that the last to finish is short.
+    pub(crate) fn fill(&self, mut splits: Vec<Arc<dyn Split>>) {
+        splits.sort_by_key(|split| std::cmp::Reverse(split.size_bytes()));
+        self.bytes.store(splits.iter().map(|split| split.size_bytes()).sum(), Ordering::Relaxed);
+        self.rows.store(0, Ordering::Relaxed);
+        *self.queue.lock() = splits.into();
+    }
+
+    /// Rows read so far in this batch.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    fn next(&self) -> Option<Arc<dyn Split>> {
+        self.queue.lock().pop_front()
+    }
+}
+
+/// Where the malformed records of the running batch go; set by the loop before the plan runs.
+#[derive(Clone)]
+pub(crate) struct QuarantineSlot(Arc<Mutex<Arc<dyn Quarantine>>>);
+
+impl QuarantineSlot {
+    pub(crate) fn new(quarantine: Arc<dyn Quarantine>) -> Self {
+        QuarantineSlot(Arc::new(Mutex::new(quarantine)))
+    }
+
+    pub(crate) fn set(&self, quarantine: Arc<dyn Quarantine>) {
+        *self.0.lock() = quarantine;
+    }
+
+    fn get(&self) -> Arc<dyn Quarantine> {
+        self.0.lock().clone()
+    }
+}
+
+impl fmt::Debug for QuarantineSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("QuarantineSlot")
+    }
+}
+
+/// About how much a scan will give, which decides the sides of joins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Volume {
+    /// A stream: always the larger side, which is probed and never held in memory.
+    Unbounded,
+    /// A table of about this many bytes.
+    Bytes(u64),
+}
+
+/// Reads splits from a feed.
+#[derive(Debug)]
+pub(crate) struct SplitScanExec {
+    label: String,
+    feed: Arc<SplitFeed>,
+    quarantine: QuarantineSlot,
+    projection: Vec<usize>,
+    volume: Volume,
+    properties: Arc<PlanProperties>,
+}
+
+impl SplitScanExec {
+    pub(crate) fn new(
+        label: String,
+        feed: Arc<SplitFeed>,
+        quarantine: QuarantineSlot,
+        projected_schema: SchemaRef,
+        projection: Vec<usize>,
+        partitions: usize,
+        volume: Volume,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(projected_schema),
+            Partitioning::UnknownPartitioning(partitions.max(1)),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::NonCooperative);
+        SplitScanExec { label, feed, quarantine, projection, volume, properties: Arc::new(properties) }
+    }
+}
+
+impl DisplayAs for SplitScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.properties.eq_properties.schema().fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "SplitScanExec: {} columns=[{}]", self.label, names.join(", "))
+    }
+}
+
+impl ExecutionPlan for SplitScanExec {
+    fn name(&self) -> &'static str {
+        "SplitScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn apply_expressions(&self, _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>) -> DfResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>, _: ReplaceChildrenOptions) -> DfResult<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, _partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
+        let read = ReadContext {
+            projection: self.projection.clone(),
+            batch_size: context.session_config().batch_size(),
+            quarantine: self.quarantine.get(),
+        };
+        let feed = self.feed.clone();
+        let splits = stream::iter(std::iter::from_fn({
+            let feed = feed.clone();
+            move || feed.next()
+        }));
+        let rows = splits.flat_map(move |split| split.read(read.clone())).map_err(to_datafusion).inspect_ok(move |batch| {
+            feed.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> DfResult<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        let bytes = match self.volume {
+            Volume::Unbounded => 1 << 50,
+            Volume::Bytes(bytes) => usize::try_from(bytes).map_err(|error| DataFusionError::External(Box::new(error)))?,
+        };
+        statistics.total_byte_size = Precision::Inexact(bytes);
+        statistics.num_rows = Precision::Inexact(bytes / 64);
+        Ok(Arc::new(statistics))
+    }
+}

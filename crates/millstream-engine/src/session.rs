@@ -1,0 +1,288 @@
+//! A session: names, functions and settings for planning, and the queries that it runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::execution::context::SessionContext;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::SessionConfig;
+use millstream_checkpoint::CheckpointOptions;
+use millstream_core::registry::{ReadRequest, Registry};
+use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Sink};
+use millstream_core::source_log::MemorySourceLog;
+use millstream_core::{Error, Result};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::batch_time;
+use crate::check;
+use crate::expectation::Expectation;
+use crate::plan::{Preparation, is_streaming, prepare};
+use crate::query::{Launch, QueryListener, QueryRequest, StreamingQuery, launch};
+use crate::relation::{Input, StreamRelation, TableRelation};
+use crate::runner::{BatchRunner, LocalRunner};
+use crate::from_datafusion;
+
+/// Settings of a session.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Tasks that a batch runs at once, and threads of the CPU pool. The number of cores by default.
+    pub parallelism: usize,
+    /// Rows per record batch.
+    pub batch_size: usize,
+    /// Memory for joins and sorts of one session, bytes; beyond it they spill or fail with `OUT_OF_MEMORY`.
+    pub memory_limit: usize,
+    /// Who writes checkpoints, for messages: host and process.
+    pub owner: String,
+    /// Batches that a checkpoint keeps (`spark.sql.streaming.minBatchesToRetain`).
+    pub min_batches_to_retain: u64,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        SessionOptions {
+            parallelism: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            batch_size: 8_192,
+            memory_limit: 1 << 30,
+            owner: format!("process {}", std::process::id()),
+            min_batches_to_retain: 100,
+        }
+    }
+}
+
+/// A place to plan and run queries. Cloning is cheap and shares everything.
+#[derive(Clone)]
+pub struct Session {
+    context: SessionContext,
+    registry: Arc<Registry>,
+    runner: Arc<dyn BatchRunner>,
+    options: Arc<SessionOptions>,
+    active: Arc<Mutex<Vec<StreamingQuery>>>,
+    listeners: Arc<Mutex<Vec<Arc<dyn QueryListener>>>>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A session over the connectors of `registry`, running on this machine.
+    ///
+    /// # Errors
+    /// `INTERNAL_ERROR` when the system gives no threads.
+    pub fn new(registry: Registry, options: SessionOptions) -> Result<Self> {
+        let runner = Arc::new(LocalRunner::new(options.parallelism)?);
+        Self::with_runner(registry, options, runner)
+    }
+
+    /// A session whose batches run on `runner`.
+    ///
+    /// # Errors
+    /// Those of DataFusion's set-up.
+    pub fn with_runner(registry: Registry, options: SessionOptions, runner: Arc<dyn BatchRunner>) -> Result<Self> {
+        let mut config = SessionConfig::new()
+            .with_target_partitions(options.parallelism.max(1))
+            .with_batch_size(options.batch_size)
+            .with_information_schema(true);
+        let settings = config.options_mut();
+        // A plan is reset and run again for each batch, which dynamic filters would not survive.
+        settings.optimizer.enable_dynamic_filter_pushdown = false;
+        settings.sql_parser.map_string_types_to_utf8view = false;
+        settings.sql_parser.enable_ident_normalization = true;
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_limit)))
+            .build_arc()
+            .map_err(from_datafusion)?;
+        let context = SessionContext::new_with_config_rt(config, runtime);
+        batch_time::register(&mut *context.state_ref().write())?;
+        Ok(Session {
+            context,
+            registry: Arc::new(registry),
+            runner,
+            options: Arc::new(options),
+            active: Arc::default(),
+            listeners: Arc::default(),
+        })
+    }
+
+    /// DataFusion's context: register tables and functions here, and plan with it.
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// The connectors.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Adds a listener for the events of queries started from now on.
+    pub fn add_listener(&self, listener: Arc<dyn QueryListener>) {
+        self.listeners.lock().push(listener);
+    }
+
+    /// An unbounded relation over a source of that format.
+    ///
+    /// # Errors
+    /// `DATA_SOURCE_NOT_FOUND`, and those of the source's schema.
+    pub async fn stream_relation(&self, format: &str, mut request: ReadRequest) -> Result<StreamRelation> {
+        let provider = self.registry.source(format)?.clone();
+        let schema = provider.schema(&request, true).await?;
+        request.schema = Some(schema.clone());
+        Ok(StreamRelation { provider, request, schema, name: None })
+    }
+
+    /// A bounded relation over the same formats.
+    ///
+    /// # Errors
+    /// `DATA_SOURCE_NOT_FOUND`, and those of the source.
+    pub async fn table_relation(&self, format: &str, mut request: ReadRequest) -> Result<TableRelation> {
+        let provider = self.registry.source(format)?.clone();
+        request.schema = Some(provider.schema(&request, false).await?);
+        let table = provider.table(&request).await?;
+        let size_bytes = table.scan().await?.iter().map(|split| split.size_bytes()).sum();
+        let label = request.paths.first().cloned().or_else(|| request.options.get("path").map(str::to_owned));
+        Ok(TableRelation { table, label: label.unwrap_or_else(|| format.to_owned()), size_bytes })
+    }
+
+    /// Starts a streaming query. A query of this session on the same checkpoint is stopped first, as in Spark.
+    ///
+    /// # Errors
+    /// `WRITE_STREAM_NOT_ALLOWED` for a plan without a stream, the conditions of [`check::check`], and those of the checkpoint, the sources
+    /// and the sink.
+    pub async fn start(&self, request: QueryRequest) -> Result<StreamingQuery> {
+        if !is_streaming(&request.plan)? {
+            return Err(Error::invalid(
+                "WRITE_STREAM_NOT_ALLOWED",
+                "`writeStream` can be called only on a streaming Dataset/DataFrame: read with STREAM or readStream",
+            )
+            .with_sqlstate("42601"));
+        }
+        check::check(&request.plan, request.mode)?;
+        if !request.sink.supports(request.mode) {
+            return Err(Error::invalid(
+                "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE",
+                format!("{} does not take output mode '{}'", request.sink.description(), request.mode),
+            )
+            .with_sqlstate("42KDE"));
+        }
+        self.active.lock().retain(StreamingQuery::is_active);
+        let same: Vec<StreamingQuery> =
+            self.active.lock().iter().filter(|query| *query.checkpoint() == request.checkpoint.url).cloned().collect();
+        for query in same {
+            tracing::warn!(checkpoint = %request.checkpoint.url, "another run of this query is active here: it is stopped");
+            query.stop().await;
+        }
+        let query = launch(Launch {
+            request,
+            state: self.context.state(),
+            context: self.context.task_ctx(),
+            runner: self.runner.clone(),
+            clock: self.registry.clock.clone(),
+            ids: self.registry.ids.clone(),
+            listeners: self.listeners.lock().clone(),
+            checkpoint: CheckpointOptions {
+                clock: self.registry.clock.clone(),
+                ids: self.registry.ids.clone(),
+                owner: self.options.owner.clone(),
+                min_batches_to_retain: self.options.min_batches_to_retain,
+            },
+        })
+        .await?;
+        self.active.lock().push(query.clone());
+        Ok(query)
+    }
+
+    /// The queries that run now.
+    pub fn active(&self) -> Vec<StreamingQuery> {
+        let mut active = self.active.lock();
+        active.retain(StreamingQuery::is_active);
+        active.clone()
+    }
+
+    /// Runs a bounded plan once and writes its result as one batch of `sink`: the refresh of a materialized view.
+    ///
+    /// # Errors
+    /// Those of the plan and the sink. `None` when the sink has this batch already.
+    pub async fn write_batch(
+        &self,
+        plan: LogicalPlan,
+        sink: Arc<dyn Sink>,
+        mode: OutputMode,
+        expectations: &[Expectation],
+        query_id: Uuid,
+        batch_id: u64,
+    ) -> Result<Option<BatchWritten>> {
+        let clock = self.registry.clock.clone();
+        let preparation = Preparation {
+            state: &self.context.state(),
+            clock: clock.clone(),
+            expectations,
+            log: &|_| Arc::new(MemorySourceLog::default()),
+        };
+        let prepared = prepare(plan, preparation).await?;
+        let timestamp_ms = clock.now_ms();
+        sink.prepare(&prepared.schema, mode).await?;
+        let batch = Arc::new(BatchInfo { query_id, batch_id, mode, schema: prepared.schema.clone(), timestamp_ms });
+        if sink.admit(&batch).await? == Admission::AlreadyCommitted {
+            return Ok(None);
+        }
+        for input in &prepared.inputs {
+            match &input.input {
+                Input::Table(table) => input.feed.fill(table.scan().await?),
+                Input::Source(_) => {
+                    return Err(Error::invalid(
+                        "_LEGACY_ERROR_TEMP_3102",
+                        "Queries with streaming sources must be executed with writeStream.start(), or from a streaming table or flow \
+                         definition within a Spark Declarative Pipeline.",
+                    ));
+                }
+            }
+        }
+        prepared.time.set(timestamp_ms);
+        let plan = prepared.reset()?;
+        let parts = self.runner.run(plan, self.context.task_ctx(), sink.clone(), batch.clone(), CancellationToken::new()).await?;
+        let input_rows = prepared.inputs.iter().map(|input| input.feed.rows()).sum();
+        let committed = sink.commit(&batch, parts).await?;
+        Ok(Some(BatchWritten { committed, input_rows, expectations: prepared.checks.counts() }))
+    }
+
+    /// Runs a bounded plan and returns its rows: for showing tables, not for data.
+    ///
+    /// # Errors
+    /// Those of the plan.
+    pub async fn collect(&self, plan: LogicalPlan) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+        let schema = crate::plan::result_schema(&plan);
+        let time = batch_time::BatchTime::default();
+        time.set(self.registry.clock.now_ms());
+        let plan = batch_time::bind(plan, &time)?;
+        let frame = self.context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
+        let rows = frame.collect().await.map_err(from_datafusion)?;
+        Ok((schema, rows))
+    }
+
+    /// Plans SQL text without running it.
+    ///
+    /// # Errors
+    /// Those of DataFusion's parser and analyzer.
+    pub async fn plan_sql(&self, sql: &str) -> Result<LogicalPlan> {
+        self.context.state().create_logical_plan(sql).await.map_err(from_datafusion)
+    }
+}
+
+/// What [`Session::write_batch`] did.
+#[derive(Debug)]
+pub struct BatchWritten {
+    /// What the sink made visible.
+    pub committed: Committed,
+    /// Rows read from tables.
+    pub input_rows: u64,
+    /// Expectations by name.
+    pub expectations: std::collections::BTreeMap<String, millstream_core::progress::ExpectationProgress>,
+}
