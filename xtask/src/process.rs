@@ -1,0 +1,51 @@
+//! Running other programs, with errors that say which and where.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The result of a chore; the error is a message for people.
+pub type Outcome<T = ()> = Result<T, String>;
+
+/// A failed chore.
+pub fn fail<T>(message: impl Into<String>) -> Outcome<T> {
+    Err(message.into())
+}
+
+/// The root of the workspace.
+pub fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_owned()
+}
+
+/// Cargo's target directory, as cargo itself decides it.
+pub fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Runs a program in the workspace and fails unless it succeeds.
+pub fn run(command: &mut Command) -> Outcome {
+    let shown = show(command);
+    eprintln!("$ {shown}");
+    let status = command.current_dir(root()).status().map_err(|error| format!("cannot run `{shown}`: {error}"))?;
+    if status.success() { Ok(()) } else { fail(format!("`{shown}` failed: {status}")) }
+}
+
+/// Runs a program and returns what it printed on standard output.
+pub fn output(command: &mut Command) -> Outcome<String> {
+    let shown = show(command);
+    let output = command.current_dir(root()).output().map_err(|error| format!("cannot run `{shown}`: {error}"))?;
+    if !output.status.success() {
+        return fail(format!("`{shown}` failed: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("`{shown}` printed something that is not UTF-8"))
+}
+
+/// A cargo command of the toolchain that runs this chore.
+pub fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+fn show(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,21 @@
+//! The Python environments of the tests: made on first use, kept beside cargo's target directory, and never in the source tree.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::process::{Outcome, run, target_dir};
+
+/// An environment with these packages, named `name`. Returns its interpreter.
+pub fn environment(name: &str, packages: &[&str]) -> Outcome<PathBuf> {
+    let dir = target_dir().join("python").join(name);
+    let python = dir.join("bin/python");
+    let done = dir.join("installed");
+    let wanted = packages.join("\n");
+    if std::fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
+        return Ok(python);
+    }
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&dir))?;
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages))?;
+    std::fs::write(&done, wanted).map_err(|error| format!("cannot write {}: {error}", done.display()))?;
+    Ok(python)
+}
