@@ -1,0 +1,205 @@
+//! The source's own log and the memory of which files were read.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+
+use millstream_core::{Error, ErrorKind, Offset, Result};
+use serde::{Deserialize, Serialize};
+
+use super::uri;
+
+/// A line of the log, byte for byte as Spark writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LogEntry {
+    /// The file's URL.
+    pub(crate) path: String,
+    /// Its modification time in milliseconds since 1970.
+    pub(crate) timestamp: i64,
+    /// The batch of the log that it belongs to.
+    pub(crate) batch_id: u64,
+}
+
+impl LogEntry {
+    /// # Errors
+    /// `MALFORMED_LOG_FILE`.
+    pub(crate) fn parse(line: &str) -> Result<Self> {
+        serde_json::from_str::<LogEntry>(line).map(|entry| LogEntry { path: uri::canonical(&entry.path), ..entry }).map_err(|error| {
+            Error::new(
+                ErrorKind::CheckpointIncompatible,
+                "MALFORMED_LOG_FILE",
+                format!("the source log holds {line:?}, which is no entry of a file source: the checkpoint belongs to another source"),
+            )
+            .caused_by(error)
+        })
+    }
+
+    /// # Errors
+    /// `INTERNAL_ERROR`.
+    pub(crate) fn to_line(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|error| Error::internal("a source log entry does not serialise").caused_by(error))
+    }
+}
+
+/// The batch that a line of the log belongs to.
+pub(crate) fn batch_of(line: &str) -> Option<u64> {
+    serde_json::from_str::<LogEntry>(line).ok().map(|entry| entry.batch_id)
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LogOffset {
+    log_offset: i64,
+}
+
+/// The offset after batch `id` of the log.
+///
+/// # Errors
+/// `INTERNAL_ERROR`.
+pub(crate) fn offset(id: u64) -> Result<Offset> {
+    Offset::of(&LogOffset { log_offset: i64::try_from(id).unwrap_or(i64::MAX) })
+}
+
+/// The first batch of the log after an offset. Offsets of old versions are bare numbers.
+///
+/// # Errors
+/// `MALFORMED_OFFSET`.
+pub(crate) fn next_batch(offset: Option<&Offset>) -> Result<u64> {
+    let Some(offset) = offset else { return Ok(0) };
+    let last = match offset.read::<LogOffset>() {
+        Ok(offset) => offset.log_offset,
+        Err(error) => offset.read::<i64>().map_err(|_| error)?,
+    };
+    Ok(u64::try_from(last.saturating_add(1)).unwrap_or(0))
+}
+
+/// The files that were read, by a fingerprint of 128 bits of their URL or name, so that a million of them take some 40 MB.
+///
+/// A file that is older than the newest one by more than the age limit is forgotten and, if it is still there, ignored. Spark walks the
+/// whole map after every batch; here the same files count as forgotten, and are swept out when the map has doubled.
+#[derive(Debug)]
+pub(crate) struct SeenFiles {
+    by_key: HashMap<u128, i64, BuildHasherDefault<DefaultHasher>>,
+    max_age_ms: Option<i64>,
+    name_only: bool,
+    newest_ms: i64,
+    /// Files modified before are too old.
+    threshold_ms: i64,
+    sweep_at: usize,
+}
+
+impl SeenFiles {
+    const FIRST_SWEEP: usize = 1024;
+
+    pub(crate) fn new(max_age_ms: Option<i64>, name_only: bool) -> Self {
+        SeenFiles {
+            by_key: HashMap::default(),
+            max_age_ms,
+            name_only,
+            newest_ms: i64::MIN,
+            threshold_ms: i64::MIN,
+            sweep_at: Self::FIRST_SWEEP,
+        }
+    }
+
+    fn key(&self, url: &str) -> u128 {
+        let text = if self.name_only { uri::name_of(url) } else { url };
+        let hash = |salt: u8| {
+            let mut hasher = DefaultHasher::new();
+            salt.hash(&mut hasher);
+            text.hash(&mut hasher);
+            u128::from(hasher.finish())
+        };
+        hash(0) << 64 | hash(1)
+    }
+
+    pub(crate) fn add(&mut self, url: &str, modified_ms: i64) {
+        self.by_key.insert(self.key(url), modified_ms);
+        self.newest_ms = self.newest_ms.max(modified_ms);
+    }
+
+    /// Whether the file was read and is not forgotten: it is not new, whatever its time.
+    pub(crate) fn contains(&self, url: &str) -> bool {
+        self.by_key.get(&self.key(url)).is_some_and(|seen_ms| *seen_ms >= self.threshold_ms)
+    }
+
+    /// Whether the file is new, and young enough to be read.
+    pub(crate) fn is_new(&self, url: &str, modified_ms: i64) -> bool {
+        modified_ms >= self.threshold_ms && !self.contains(url)
+    }
+
+    /// Forgets what is too old, seen from the newest file. To be called when a batch has been chosen: the first listing knows no age.
+    pub(crate) fn purge(&mut self) {
+        let Some(max_age_ms) = self.max_age_ms.filter(|_| !self.by_key.is_empty()) else { return };
+        self.threshold_ms = self.newest_ms.saturating_sub(max_age_ms);
+        if self.by_key.len() >= self.sweep_at {
+            let threshold_ms = self.threshold_ms;
+            self.by_key.retain(|_, seen_ms| *seen_ms >= threshold_ms);
+            self.sweep_at = (self.by_key.len() * 2).max(Self::FIRST_SWEEP);
+        }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.by_key.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_spark() {
+        let line = r#"{"path":"file:///in/žluť%20a.json","timestamp":1795974503478,"batchId":1}"#;
+        let entry = LogEntry::parse(line).unwrap();
+        assert_eq!(entry.to_line().unwrap(), line);
+        assert_eq!(batch_of(line), Some(1));
+        assert_eq!(batch_of("{}"), None);
+        assert_eq!(LogEntry::parse(r#"{"a":1}"#).unwrap_err().code(), "MALFORMED_LOG_FILE");
+    }
+
+    #[test]
+    fn offsets_are_those_of_spark() {
+        assert_eq!(offset(3).unwrap().as_json(), r#"{"logOffset":3}"#);
+        assert_eq!(next_batch(None).unwrap(), 0);
+        for (text, next) in [(r#"{"logOffset":3}"#, 4), (r#"{"logOffset":-1}"#, 0), ("3", 4)] {
+            assert_eq!(next_batch(Some(&Offset::from_json(text).unwrap())).unwrap(), next, "{text}");
+        }
+        assert_eq!(next_batch(Some(&Offset::from_json(r#"{"offset":3}"#).unwrap())).unwrap_err().code(), "MALFORMED_OFFSET");
+    }
+
+    #[test]
+    fn age_is_measured_against_the_newest_file_seen() {
+        let mut seen = SeenFiles::new(Some(100), false);
+        assert!(seen.is_new("old", -5_000), "the first listing knows no age");
+        seen.add("new", 1_000);
+        seen.purge();
+        assert!(seen.is_new("late", 900));
+        assert!(!seen.is_new("too late", 899));
+        assert!(!seen.is_new("new", 1_000));
+        seen.add("newer", 1_200);
+        seen.purge();
+        assert!(seen.is_new("new", 1_300), "a forgotten file that was written again is new");
+        assert!(!seen.is_new("new", 1_000));
+    }
+
+    #[test]
+    fn names_alone_may_tell_files_apart() {
+        let mut seen = SeenFiles::new(None, true);
+        seen.add("file:///in/p=1/a.json", 0);
+        assert!(!seen.is_new("file:///in/p=2/a.json", 1));
+        assert!(seen.is_new("file:///in/p=2/b.json", 1));
+    }
+
+    #[test]
+    fn forgotten_files_take_no_memory_for_long() {
+        let mut seen = SeenFiles::new(Some(10), false);
+        for ms in 0..100_000 {
+            seen.add(&format!("file:///in/{ms}"), ms);
+            seen.purge();
+        }
+        assert!(seen.len() <= SeenFiles::FIRST_SWEEP, "{}", seen.len());
+        assert!(!seen.is_new("file:///in/99999", 99_999));
+    }
+}

@@ -1,0 +1,342 @@
+//! The file stream source: new files become batches of its own log, and a range of the log is the same files for ever.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt};
+use millstream_core::registry::SourceContext;
+use millstream_core::source::{Source, Split};
+use millstream_core::{Error, ErrorKind, Offset, ReadLimit, Result, crash};
+use object_store::ObjectStoreExt;
+use parking_lot::RwLock;
+
+use super::backlog::Backlog;
+use super::clean::Cleaner;
+use super::listing::{FileStatus, Lister, cannot_list};
+use super::local_listing::modified_ms;
+use super::log::{self, LogEntry, SeenFiles};
+use super::options::{CleanSource, StreamOptions};
+use super::scan::Scan;
+use super::uri;
+use super::watch::Watch;
+
+/// Batches of the log whose files are remembered as they were listed, so that planning them asks nothing of the store.
+const REMEMBERED_BATCHES: usize = 4;
+
+/// Requests to a store at the same time, when the files of an old batch are looked up.
+const CONCURRENCY: usize = 32;
+
+/// Reads the files of a directory, as they arrive, into a stream.
+#[derive(Debug)]
+pub struct FileSource {
+    lister: Arc<Lister>,
+    scan: Arc<Scan>,
+    options: StreamOptions,
+    context: SourceContext,
+    cleaner: Option<Cleaner>,
+    watch: Watch,
+    seen: Arc<RwLock<SeenFiles>>,
+    state: tokio::sync::Mutex<State>,
+    report: parking_lot::Mutex<Report>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The next batch of the log.
+    next: u64,
+    backlog: Backlog,
+    /// Files of the newest batches of the log.
+    recent: BTreeMap<u64, Vec<FileStatus>>,
+    /// The first batch of the log that may not have been cleaned up.
+    uncleaned: u64,
+}
+
+/// What progress shows, and whether there is more to read at once.
+#[derive(Debug, Default)]
+struct Report {
+    files: u64,
+    bytes: u64,
+    more: bool,
+}
+
+impl FileSource {
+    pub(crate) async fn open(
+        lister: Arc<Lister>,
+        scan: Arc<Scan>,
+        options: StreamOptions,
+        cleaner: Option<Cleaner>,
+        context: SourceContext,
+    ) -> Result<Self> {
+        let mut seen = SeenFiles::new(options.max_file_age_ms, options.file_name_only);
+        for (_, line) in context.log.all(&log::batch_of).await? {
+            let entry = LogEntry::parse(&line)?;
+            seen.add(&entry.path, entry.timestamp);
+        }
+        seen.purge();
+        if options.file_name_only {
+            tracing::warn!("'fileNameOnly' is set: of several files with one name in different directories only the first is read");
+        }
+        let next = context.log.latest().await?.map_or(0, |latest| latest + 1);
+        let local = lister.inputs.first().and_then(|input| input.root.local.clone());
+        Ok(FileSource {
+            scan,
+            cleaner,
+            watch: Watch::new(local),
+            seen: Arc::new(RwLock::new(seen)),
+            state: tokio::sync::Mutex::new(State {
+                next,
+                backlog: Backlog::new(&options),
+                recent: BTreeMap::new(),
+                uncleaned: next.saturating_sub(1),
+            }),
+            report: parking_lot::Mutex::default(),
+            options,
+            lister,
+            context,
+        })
+    }
+
+    /// Lists the files that were not read and offers them to the backlog.
+    async fn list(&self, state: &mut State) -> Result<()> {
+        let seen = self.seen.clone();
+        let listing = self.lister.list(Some(Arc::new(move |url: &str| seen.read().contains(url)))).await?;
+        if self.lister.reads_manifest() && self.options.clean != CleanSource::Off {
+            return Err(Error::invalid(
+                "INVALID_OPTION_VALUE",
+                "cleanSource is not supported when reading the output directory of a streaming file sink: set it to 'off'",
+            ));
+        }
+        let mut files = listing.files;
+        {
+            let seen = self.seen.read();
+            files.retain(|file| seen.is_new(&file.url, file.modified_ms));
+        }
+        if !files.is_empty() {
+            self.watch.found();
+        }
+        state.backlog.offer(files);
+        Ok(())
+    }
+
+    /// Makes files durable as the next batch of the log.
+    async fn write_log(&self, state: &mut State, batch: Vec<FileStatus>) -> Result<()> {
+        let id = state.next;
+        let mut lines = Vec::with_capacity(batch.len());
+        for file in &batch {
+            lines.push(LogEntry { path: file.url.clone(), timestamp: file.modified_ms, batch_id: id }.to_line()?);
+        }
+        if let Err(error) = self.context.log.add(id, &lines).await {
+            state.backlog.give_back(batch);
+            return Err(error);
+        }
+        let mut seen = self.seen.write();
+        for file in &batch {
+            seen.add(&file.url, file.modified_ms);
+        }
+        seen.purge();
+        drop(seen);
+        state.next = id + 1;
+        state.recent.insert(id, batch);
+        while state.recent.len() > REMEMBERED_BATCHES {
+            state.recent.pop_first();
+        }
+        Ok(())
+    }
+
+    /// The entries of a batch of the log.
+    async fn entries(&self, id: u64) -> Result<Vec<LogEntry>> {
+        let lines = self.context.log.get(id).await?.ok_or_else(|| {
+            Error::new(
+                ErrorKind::DataLost,
+                "BATCH_METADATA_NOT_FOUND",
+                format!("batch {id} is missing from the source's log: restore the checkpoint, or start a new one"),
+            )
+            .with_sqlstate("42K03")
+        })?;
+        let entries = lines.iter().map(|line| LogEntry::parse(line)).collect::<Result<Vec<_>>>()?;
+        // A compacted batch repeats all before it.
+        Ok(entries.into_iter().filter(|entry| entry.batch_id == id).collect())
+    }
+
+    /// The files of a batch of the log as they are now; `true` marks those that are gone.
+    async fn look_up(&self, id: u64) -> Result<Vec<(FileStatus, bool)>> {
+        let entries = self.entries(id).await?;
+        let files = match self.lister.inputs.first().and_then(|input| input.root.local.clone().map(|local| (local, input.root.clone()))) {
+            Some((local, root)) => {
+                for entry in &entries {
+                    self.lister.root_of(&entry.path)?;
+                }
+                let looking = tokio::task::spawn_blocking(move || {
+                    let look = |entry: LogEntry| {
+                        let relative = root.relative(&entry.path).unwrap_or_default();
+                        let path = match relative {
+                            "" => local.clone(),
+                            relative => local.join(super::local_file::path_from_bytes(uri::decode(relative))),
+                        };
+                        match std::fs::metadata(&path) {
+                            Ok(metadata) => Ok(found(entry, metadata.len(), modified_ms(&metadata))),
+                            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(gone(entry)),
+                            Err(error) => Err(cannot_list(&entry.path, error)),
+                        }
+                    };
+                    entries.into_iter().map(look).collect::<Result<Vec<_>>>()
+                });
+                looking.await.map_err(|error| Error::internal("looking up files broke off").caused_by(error))??
+            }
+            None => {
+                let look = |entry: LogEntry| async move {
+                    let file = self.lister.root_of(&entry.path)?.file_ref(&entry.path, 0)?;
+                    match file.store.head(&file.path).await {
+                        Ok(meta) => Ok(found(entry, meta.size, meta.last_modified.timestamp_millis())),
+                        Err(object_store::Error::NotFound { .. }) => Ok(gone(entry)),
+                        Err(error) => Err(cannot_list(&entry.path, error)),
+                    }
+                };
+                futures::stream::iter(entries).map(look).buffered(CONCURRENCY).try_collect().await?
+            }
+        };
+        Ok(files)
+    }
+
+    fn show(&self, state: &State, more: bool) {
+        let (files, bytes) = state.backlog.waiting();
+        *self.report.lock() = Report { files, bytes, more: more || files > 0 };
+    }
+}
+
+fn found(entry: LogEntry, size: u64, modified_ms: i64) -> (FileStatus, bool) {
+    if modified_ms != entry.timestamp {
+        tracing::warn!(file = %entry.path, "the file was written again after it had been planned; it is read as it is now");
+    }
+    (FileStatus { url: entry.path, size, modified_ms }, false)
+}
+
+fn gone(entry: LogEntry) -> (FileStatus, bool) {
+    (FileStatus { url: entry.path, size: 0, modified_ms: entry.timestamp }, true)
+}
+
+#[async_trait]
+impl Source for FileSource {
+    fn description(&self) -> String {
+        let path = self.lister.inputs.first().map_or("", |input| &input.display);
+        format!("FileStreamSource[{path}]")
+    }
+
+    fn schema(&self) -> SchemaRef {
+        self.scan.schema.clone()
+    }
+
+    fn read_limit(&self) -> ReadLimit {
+        self.options.read_limit()
+    }
+
+    fn supports_available_now(&self) -> bool {
+        true
+    }
+
+    async fn prepare_available_now(&self) -> Result<()> {
+        let mut state = self.state.lock().await;
+        self.list(&mut state).await?;
+        state.backlog.freeze();
+        self.show(&state, false);
+        Ok(())
+    }
+
+    async fn restore(&self, committed: Option<&Offset>) -> Result<()> {
+        let Some(committed) = committed else { return Ok(()) };
+        let next = log::next_batch(Some(committed))?;
+        let mut state = self.state.lock().await;
+        if next > state.next {
+            return Err(Error::new(
+                ErrorKind::DataLost,
+                "BATCH_METADATA_NOT_FOUND",
+                format!("the checkpoint stands at {committed} but the source's log ends before batch {}: restore the log", state.next),
+            )
+            .with_sqlstate("42K03"));
+        }
+        let Some(last) = next.checked_sub(1) else { return Ok(()) };
+        state.uncleaned = last;
+        // Spark, too, refuses a moved path here, before anything new is planned. Patterns may change.
+        if self.lister.inputs.iter().all(|input| !input.is_pattern()) {
+            for entry in self.entries(last).await? {
+                self.lister.root_of(&entry.path)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn latest_offset(&self, start: Option<&Offset>, limit: &ReadLimit) -> Result<Option<Offset>> {
+        let after = log::next_batch(start)?;
+        let mut state = self.state.lock().await;
+        // Files that a run logged and did not live to plan are a batch of their own, so that the limit holds.
+        let planned_before = state.next > after && *limit != ReadLimit::AllAvailable;
+        if !planned_before {
+            if state.backlog.needs_listing() {
+                self.list(&mut state).await?;
+            }
+            let batch = state.backlog.take(limit);
+            if !batch.is_empty() {
+                self.write_log(&mut state, batch).await?;
+            }
+        }
+        self.show(&state, planned_before);
+        match state.next.checked_sub(1).filter(|_| state.next > after) {
+            Some(last) => log::offset(last).map(Some),
+            None => Ok(start.cloned()),
+        }
+    }
+
+    async fn plan(&self, start: Option<&Offset>, end: &Offset) -> Result<Vec<Arc<dyn Split>>> {
+        let (first, next) = (log::next_batch(start)?, log::next_batch(Some(end))?);
+        let mut files = Vec::new();
+        for id in first..next {
+            let recent = self.state.lock().await.recent.get(&id).cloned();
+            match recent {
+                Some(recent) => files.extend(recent.into_iter().map(|file| (file, false))),
+                None => files.extend(self.look_up(id).await?),
+            }
+        }
+        let mut state = self.state.lock().await;
+        state.uncleaned = state.uncleaned.min(first);
+        drop(state);
+        self.scan.splits(files)
+    }
+
+    async fn commit(&self, end: &Offset) -> Result<()> {
+        let next = log::next_batch(Some(end))?;
+        let mut state = self.state.lock().await;
+        crash::point("source.commit.before");
+        if let Some(cleaner) = &self.cleaner {
+            let mut files = Vec::new();
+            for id in state.uncleaned..next {
+                let entries = self.entries(id).await?.into_iter();
+                files.extend(entries.map(|entry| FileStatus { url: entry.path, size: 0, modified_ms: entry.timestamp }));
+            }
+            cleaner.clean(&self.lister, files).await;
+        }
+        crash::point("source.commit.after");
+        state.uncleaned = state.uncleaned.max(next);
+        state.recent.retain(|id, _| *id >= next);
+        Ok(())
+    }
+
+    async fn changed(&self) {
+        if !self.report.lock().more {
+            self.watch.changed(self.context.clock.as_ref()).await;
+        }
+    }
+
+    fn metrics(&self) -> BTreeMap<String, String> {
+        let report = self.report.lock();
+        BTreeMap::from([
+            ("numFilesOutstanding".to_owned(), report.files.to_string()),
+            ("numBytesOutstanding".to_owned(), report.bytes.to_string()),
+        ])
+    }
+
+    async fn stop(&self) {
+        self.watch.stop();
+    }
+}
