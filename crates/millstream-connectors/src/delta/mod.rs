@@ -1,1 +1,35 @@
-//! TBD
+//! Delta Lake: tables as sinks, as streaming sources and as tables read whole.
+//!
+//! Single commits are read and written here directly, one request each; snapshots, file lists and log checkpoints come from the Delta
+//! kernel that delta-rs is built on. Both go through the stores that [`Storage`](crate::storage::Storage) opens.
+
+pub mod actions;
+mod changes;
+mod checkpoint;
+mod convert;
+mod head;
+mod history;
+pub mod log;
+mod offset;
+mod options;
+mod partition;
+mod plan;
+mod protocol;
+mod schema;
+mod sink;
+mod snapshot;
+mod source;
+mod split;
+mod stats;
+mod table;
+mod watch;
+mod writer;
+
+pub use schema::TableSchema;
+pub use sink::{DeltaSink, DeltaSinkProvider};
+pub use snapshot::TableSnapshot;
+pub use source::{DeltaSource, DeltaSourceProvider};
+pub use table::{DeltaTable, HistoryEntry, TableInfo, table_history, table_info};
+
+#[cfg(test)]
+mod tests;
