@@ -187,7 +187,8 @@ fn append_from(file: &mut File, buffer: &mut Vec<u8>) -> std::io::Result<usize> 
 fn unreadable(url: &str, error: object_store::Error) -> Error {
     match error {
         object_store::Error::NotFound { .. } => {
-            Error::new(ErrorKind::DataLost, "FAILED_READ_FILE.FILE_NOT_EXIST", format!("the file {url} does not exist any more")).caused_by(error)
+            Error::new(ErrorKind::DataLost, "FAILED_READ_FILE.FILE_NOT_EXIST", format!("the file {url} does not exist any more"))
+                .caused_by(error)
         }
         error => Error::new(ErrorKind::SourceUnavailable, "FAILED_READ_FILE", format!("cannot read {url}")).caused_by(error),
     }

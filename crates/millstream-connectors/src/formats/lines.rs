@@ -9,8 +9,8 @@ use millstream_core::{Error, OptionSpec, Options, Result};
 
 /// The longest record that is read whole unless the option `maxRecordBytes` says otherwise.
 pub const MAX_RECORD_BYTES: usize = 16 * 1024 * 1024;
-/// The largest value of `maxRecordBytes`: offsets inside a column have 31 bits.
-const LARGEST_MAX_RECORD_BYTES: u64 = 1 << 30;
+/// The largest value of `maxRecordBytes`: escaping may make text seven times as long, and offsets inside a column have 31 bits.
+const LARGEST_MAX_RECORD_BYTES: u64 = 1 << 28;
 
 /// The option `lineSep`.
 pub const LINE_SEP: OptionSpec = OptionSpec {
@@ -31,12 +31,12 @@ pub const MAX_RECORD: OptionSpec = OptionSpec {
 /// The limit that `maxRecordBytes` sets, or `default`.
 ///
 /// # Errors
-/// `INVALID_OPTION_VALUE` when it is no size or above 1 GiB.
+/// `INVALID_OPTION_VALUE` when it is no size or above 256 MiB.
 pub fn max_record_bytes(options: &Options, default: usize) -> Result<usize> {
     match options.bytes("maxRecordBytes")? {
         None => Ok(default),
         Some(bytes) if bytes <= LARGEST_MAX_RECORD_BYTES => Ok(usize::try_from(bytes).unwrap_or(default)),
-        Some(_) => Err(Error::invalid("INVALID_OPTION_VALUE", "option 'maxRecordBytes' takes a size of at most 1g")),
+        Some(_) => Err(Error::invalid("INVALID_OPTION_VALUE", "option 'maxRecordBytes' takes a size of at most 256m")),
     }
 }
 

@@ -6,10 +6,18 @@
 
 pub mod avro;
 pub mod csv;
+pub mod input;
 pub mod json;
+pub mod lines;
+mod merge;
 pub mod orc;
 pub mod parquet;
+mod positioned;
+pub mod rescue;
+mod resolve;
 pub mod text;
+pub mod values;
+pub mod write;
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -39,7 +39,9 @@ enum Step {
     /// A Hadoop block's plain length.
     BlockLength,
     /// A Hadoop chunk's compressed length, with how many plain bytes of the block are missing.
-    ChunkLength { missing: usize },
+    ChunkLength {
+        missing: usize,
+    },
     Chunk {
         missing: usize,
     },

@@ -65,7 +65,9 @@ fn pack(ending: &str, plain: &[u8]) -> Vec<u8> {
             encoder.write_all(plain).unwrap();
             encoder.finish().unwrap()
         }
-        "zst" => [zstd::encode_all(&plain[..plain.len() / 2], 1).unwrap(), zstd::encode_all(&plain[plain.len() / 2..], 1).unwrap()].concat(),
+        "zst" => {
+            [zstd::encode_all(&plain[..plain.len() / 2], 1).unwrap(), zstd::encode_all(&plain[plain.len() / 2..], 1).unwrap()].concat()
+        }
         "snappy" => hadoop(plain, |chunk| snap::raw::Encoder::new().compress_vec(chunk).unwrap()),
         "framed.snappy" => {
             let mut out = Vec::new();

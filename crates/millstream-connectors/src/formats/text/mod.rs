@@ -153,7 +153,8 @@ impl Reading {
     }
 
     fn batch(&self, mut rows: Rows) -> Result<RecordBatch> {
-        let schema = self.reader.schema.project(&self.context.projection).map_err(|error| Error::internal("bad projection").caused_by(error))?;
+        let schema =
+            self.reader.schema.project(&self.context.projection).map_err(|error| Error::internal("bad projection").caused_by(error))?;
         let values: ArrayRef = Arc::new(rows.values.finish());
         let columns = schema.fields().iter().map(|field| cast(&values, field.data_type())).collect::<Result<Vec<_>, _>>();
         let options = RecordBatchOptions::new().with_row_count(Some(rows.count));

@@ -30,7 +30,8 @@ async fn read(name: &str, content: &[u8], options: Options) -> (Vec<String>, Vec
     let reader = Text.reader(Text.fixed_schema().unwrap(), &options).unwrap();
     let context = ReadContext { projection: vec![0], batch_size: 2, quarantine: kept.clone() };
     let batches: Vec<RecordBatch> = reader.read(file(name, content.to_vec()).await, context).try_collect().await.unwrap();
-    let rows = batches.iter().flat_map(|batch| batch.column(0).as_string::<i32>().iter().map(|v| v.unwrap().to_owned()).collect::<Vec<_>>());
+    let rows =
+        batches.iter().flat_map(|batch| batch.column(0).as_string::<i32>().iter().map(|v| v.unwrap().to_owned()).collect::<Vec<_>>());
     (rows.collect(), std::mem::take(&mut kept.0.lock()))
 }
 

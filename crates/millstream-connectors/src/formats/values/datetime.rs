@@ -37,7 +37,8 @@ impl DateTimeFormats {
         let pattern = |name: &str| options.get(name).map(DateTimePattern::compile).transpose();
         let date = pattern("dateFormat")?;
         let timestamp = pattern("timestampFormat")?;
-        let fallback = options.get("enableDateTimeParsingFallback").map(|_| options.bool("enableDateTimeParsingFallback", false)).transpose()?;
+        let fallback =
+            options.get("enableDateTimeParsingFallback").map(|_| options.bool("enableDateTimeParsingFallback", false)).transpose()?;
         Ok(DateTimeFormats {
             zone,
             date_fallback: fallback.unwrap_or(date.is_none()),

@@ -6,8 +6,8 @@ mod fields;
 use millstream_core::{Error, Result};
 
 use super::zone::Zone;
-use fields::Fields;
 pub(super) use fields::Field;
+use fields::Fields;
 
 /// A pattern, ready to read text with.
 #[derive(Clone, Debug)]
@@ -271,8 +271,10 @@ fn read_items(items: &[Item], text: &[u8], mut at: usize, fields: &mut Fields) -
                 end
             }
             Item::Name { field, names } => {
-                let (end, value) =
-                    names.iter().filter_map(|(name, value)| Some((starts_with_any_case(text, at, name)?, *value))).max_by_key(|found| found.0)?;
+                let (end, value) = names
+                    .iter()
+                    .filter_map(|(name, value)| Some((starts_with_any_case(text, at, name)?, *value)))
+                    .max_by_key(|found| found.0)?;
                 fields.set(*field, value)?;
                 end
             }

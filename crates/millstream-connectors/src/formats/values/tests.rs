@@ -83,7 +83,9 @@ fn timestamps_as_cast_takes_them() {
     assert_eq!(at("2024-01-02 03"), Some(seconds - 245_000_000));
     assert_eq!(at("2024-01-02 03:04:05.5"), Some(seconds + 500_000));
     assert_eq!(at("2024"), parse_date("2024").map(|days| i64::from(days) * DAY));
-    for bad in ["", "now", "2024-02-30", "2024-01-02 25:00:00", "2024-01-02T", "2024-01-02 03:04Z", "03:04:05", "2024-01-02 03:04:05 Nowhere"] {
+    for bad in
+        ["", "now", "2024-02-30", "2024-01-02 25:00:00", "2024-01-02T", "2024-01-02 03:04Z", "03:04:05", "2024-01-02 03:04:05 Nowhere"]
+    {
         assert_eq!(at(bad), None, "{bad:?}");
     }
     assert_eq!(parse_timestamp_ntz("2024-01-02T03:04:05Z", true), Some(seconds));

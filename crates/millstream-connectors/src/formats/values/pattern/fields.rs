@@ -134,7 +134,8 @@ impl Fields {
 
     /// Microseconds since 1970 of the local time; digits behind the microseconds are cut off.
     pub fn local_micros(&self) -> Option<i64> {
-        let of_day = micros_of_day(self.hour()?, self.small(Field::Minute, 0)?, self.small(Field::Second, 0)?, self.small(Field::Nano, 0)? / 1000)?;
+        let of_day =
+            micros_of_day(self.hour()?, self.small(Field::Minute, 0)?, self.small(Field::Second, 0)?, self.small(Field::Nano, 0)? / 1000)?;
         micros_of(self.days()?, of_day)
     }
 }
