@@ -41,6 +41,10 @@ pub struct SessionOptions {
     pub owner: String,
     /// Batches that a checkpoint keeps (`spark.sql.streaming.minBatchesToRetain`).
     pub min_batches_to_retain: u64,
+    /// Whether to take a checkpoint from another process that holds it. That process is fenced: whatever it still does changes nothing.
+    pub takeover: bool,
+    /// Whether to accept a checkpoint that was copied or moved from somewhere else.
+    pub adopt: bool,
 }
 
 impl Default for SessionOptions {
@@ -51,6 +55,8 @@ impl Default for SessionOptions {
             memory_limit: 1 << 30,
             owner: format!("process {}", std::process::id()),
             min_batches_to_retain: 100,
+            takeover: false,
+            adopt: false,
         }
     }
 }
@@ -188,10 +194,10 @@ impl Session {
             ids: self.registry.ids.clone(),
             listeners: self.listeners.lock().clone(),
             checkpoint: CheckpointOptions {
-                clock: self.registry.clock.clone(),
-                ids: self.registry.ids.clone(),
-                owner: self.options.owner.clone(),
                 min_batches_to_retain: self.options.min_batches_to_retain,
+                takeover: self.options.takeover,
+                adopt: self.options.adopt,
+                ..CheckpointOptions::new(self.registry.clock.clone(), self.registry.ids.clone(), self.options.owner.clone())
             },
         })
         .await?;

@@ -108,6 +108,19 @@ async fn open(
     checkpoint: &Arc<Checkpoint>,
 ) -> Result<(crate::plan::PreparedPlan, Resume)> {
     let resume = recovery::resume(&checkpoint.tail().await?)?;
+    if resume != Resume::Fresh && !request.sink.resumes(request.mode) {
+        return Err(Error::new(
+            ErrorKind::CheckpointIncompatible,
+            "RECOVERY_NOT_SUPPORTED",
+            format!(
+                "This query does not support recovering from checkpoint location. {} in output mode '{}' lost its rows with the process \
+                 that wrote them: delete {} to start over.",
+                request.sink.description(),
+                request.mode,
+                checkpoint.url()
+            ),
+        ));
+    }
     let preparation = Preparation {
         state,
         clock: clock.clone(),
