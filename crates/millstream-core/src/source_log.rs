@@ -28,7 +28,7 @@ pub trait SourceLog: Debug + Send + Sync {
     /// Every entry with the batch that it belongs to, oldest first, compacted batches included.
     ///
     /// A log that compacts keeps entries whose batch must be told from the entry itself; `batch_of` reads it.
-    async fn all(&self, batch_of: &(dyn Fn(&str) -> Option<u64> + Send + Sync)) -> Result<Vec<(u64, String)>>;
+    async fn all(&self, batch_of: &(dyn for<'e> Fn(&'e str) -> Option<u64> + Send + Sync)) -> Result<Vec<(u64, String)>>;
 }
 
 /// A log that lives as long as the process: for batch reads and tests.
@@ -63,7 +63,7 @@ impl SourceLog for MemorySourceLog {
         Ok(self.entries().keys().next_back().copied())
     }
 
-    async fn all(&self, _batch_of: &(dyn Fn(&str) -> Option<u64> + Send + Sync)) -> Result<Vec<(u64, String)>> {
+    async fn all(&self, _batch_of: &(dyn for<'e> Fn(&'e str) -> Option<u64> + Send + Sync)) -> Result<Vec<(u64, String)>> {
         Ok(self.entries().iter().flat_map(|(id, lines)| lines.iter().map(|line| (*id, line.clone()))).collect())
     }
 }
