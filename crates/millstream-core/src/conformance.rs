@@ -66,7 +66,9 @@ fn rows(batches: &[RecordBatch]) -> Result<Vec<String>, String> {
             .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| format!("cannot show rows: {error}"))?;
-        rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join("|")));
+        rows.extend(
+            (0..batch.num_rows()).map(|row| columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join("|")),
+        );
     }
     rows.sort_unstable();
     Ok(rows)

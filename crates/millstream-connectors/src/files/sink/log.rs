@@ -121,7 +121,7 @@ impl ManifestLog {
         // In doubt about what is there the next call looks again.
         *slot = None;
         self.fill_gap(&state, id).await?;
-        self.write(&state, id, lines).await?;
+        self.write(&state, id, lines, id.checked_sub(1)).await?;
         if state.compacts(id) {
             self.remove_replaced(&state, id).await;
         }
@@ -151,15 +151,15 @@ impl ManifestLog {
         // Everything before the last compaction is in that one entry.
         let compacted = (id / state.interval * state.interval).checked_sub(1).filter(|compacted| *compacted >= first);
         for missing in compacted.unwrap_or(first)..id {
-            self.write(state, missing, &[]).await?;
+            self.write(state, missing, &[], state.latest).await?;
         }
         Ok(())
     }
 
-    /// Writes one entry. After an error the entry itself tells whether it is there.
-    async fn write(&self, state: &State, id: u64, lines: &[&str]) -> Result<()> {
+    /// Writes one entry; `before` is the newest one that there is. After an error the entry itself tells whether it is there.
+    async fn write(&self, state: &State, id: u64, lines: &[&str], before: Option<u64>) -> Result<()> {
         let (name, text) = if state.compacts(id) {
-            (format!("{id}.compact"), self.compacted(id, lines).await?)
+            (format!("{id}.compact"), self.compacted(before, lines).await?)
         } else {
             (id.to_string(), [&[VERSION], lines].concat().join("\n"))
         };
@@ -183,13 +183,14 @@ impl ManifestLog {
         }
     }
 
-    /// All lines before `id`, and its own, without those that were deleted or have outlived the retention.
-    async fn compacted(&self, id: u64, lines: &[&str]) -> Result<String> {
+    /// All lines up to the entry `before`, then `lines`, without those that were deleted or have outlived the retention.
+    async fn compacted(&self, before: Option<u64>, lines: &[&str]) -> Result<String> {
         let batches = self.list().await?;
-        let first = batches.range(..id).rev().find(|(_, batch)| batch.compacted).map(|(first, _)| *first);
+        let end = before.map_or(0, |before| before + 1);
+        let first = batches.range(..end).rev().find(|(_, batch)| batch.compacted).map(|(first, _)| *first);
         let mut text = String::from(VERSION);
         let mut earlier = Vec::new();
-        for batch in first.unwrap_or(0)..id {
+        for batch in first.unwrap_or(0)..end {
             let name = if Some(batch) == first { format!("{batch}.compact") } else { batch.to_string() };
             let missing = || {
                 let what = format!("batch {batch} is missing from {}/{DIRECTORY}: restore it, or begin a new folder", self.root.display());

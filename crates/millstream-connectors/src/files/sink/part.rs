@@ -65,18 +65,7 @@ struct DoneFile {
 
 impl FilePart {
     pub(super) fn new(root: Root, target: Arc<Target>, partition: usize, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
-        FilePart {
-            root,
-            target,
-            partition,
-            clock,
-            ids,
-            open: HashMap::new(),
-            counts: HashMap::new(),
-            writes: 0,
-            done: Vec::new(),
-            rows: 0,
-        }
+        FilePart { root, target, partition, clock, ids, open: HashMap::new(), counts: HashMap::new(), writes: 0, done: Vec::new(), rows: 0 }
     }
 
     /// A new file in a folder, named as Spark names it: the number follows a dash, or a dot below partition folders.
@@ -173,7 +162,8 @@ impl PartWriter for FilePart {
     async fn write(&mut self, rows: RecordBatch) -> Result<()> {
         self.rows += rows.num_rows() as u64;
         for (folder, rows) in self.target.partitioning.split(&rows)? {
-            let stored = rows.project(&self.target.data).map_err(|error| Error::internal("data columns do not project").caused_by(error))?;
+            let stored =
+                rows.project(&self.target.data).map_err(|error| Error::internal("data columns do not project").caused_by(error))?;
             self.write_to(&folder, &stored).await?;
         }
         Ok(())

@@ -101,7 +101,8 @@ mod tests {
     /// Recorded from Spark 4.2.
     #[test]
     fn values_are_escaped_and_the_empty_one_is_null() {
-        let keys = StringArray::from(vec![Some("a/b c"), Some("x=y%"), Some("žluť:é"), Some(""), None, Some("a%b c#d?é[x]{y}"), Some("x=y%")]);
+        let keys =
+            StringArray::from(vec![Some("a/b c"), Some("x=y%"), Some("žluť:é"), Some(""), None, Some("a%b c#d?é[x]{y}"), Some("x=y%")]);
         let rows = RecordBatch::try_from_iter([("k", Arc::new(keys) as ArrayRef)]).unwrap();
         let folders = partitioning(&["k"]).split(&rows).unwrap();
         let named: Vec<(&str, usize)> = folders.iter().map(|(folder, rows)| (folder.as_str(), rows.num_rows())).collect();
