@@ -125,7 +125,13 @@ pub trait Sink: Debug + Send + Sync {
     /// Whether the sink takes this output mode.
     fn supports(&self, mode: OutputMode) -> bool;
 
-    /// Whether progress reports the number of rows written (Spark's file sink and console say -1).
+    /// Whether a query may go on from a checkpoint with this sink: what it lost with the process can be made anew, or does not matter.
+    fn resumes(&self, mode: OutputMode) -> bool {
+        let _ = mode;
+        true
+    }
+
+    /// Whether progress reports the number of rows written (Spark's file sink says -1).
     fn reports_rows(&self) -> bool {
         true
     }
