@@ -1,8 +1,12 @@
 //! The project's own chores: `cargo xtask <task>`.
 
 mod check;
+mod demo;
+mod drill;
+mod interop;
 mod process;
 mod python;
+mod test;
 mod tidy;
 
 use std::process::ExitCode;
@@ -12,8 +16,12 @@ use process::{Outcome, fail};
 const USAGE: &str = "\
 cargo xtask <task>
 
+  demo      build, run the flights pipeline on real data, print its gold table
+  test      everything: check, unit tests, the demo read back, kills, the relay with real Spark
   check     formatting, lints and tidy rules; passes before each commit
   tidy      the tidy rules alone: crate edges, file length, names, one version of shared dependencies
+  drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
+  interop   hand a query from Spark to Millstream and back
 ";
 
 fn main() -> ExitCode {
@@ -23,24 +31,25 @@ fn main() -> ExitCode {
         None => ("help", [].as_slice()),
     };
     let outcome = match task {
+        "demo" => demo::demo(),
+        "test" => test::test(),
         "check" => check::check(),
         "tidy" => tidy::tidy(),
+        "drill" => drill::drill(rest),
+        "interop" => interop::interop(),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             Ok(())
         }
         other => fail(format!("there is no task '{other}'\n\n{USAGE}")),
     };
-    let _ = rest;
-    report(outcome)
-}
-
-fn report(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("xtask: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => report(&error),
     }
+}
+
+fn report(error: &str) -> ExitCode {
+    eprintln!("xtask: {error}");
+    ExitCode::FAILURE
 }

@@ -19,3 +19,9 @@ pub fn environment(name: &str, packages: &[&str]) -> Outcome<PathBuf> {
     std::fs::write(&done, wanted).map_err(|error| format!("cannot write {}: {error}", done.display()))?;
     Ok(python)
 }
+
+/// Reads Delta tables with another implementation than ours.
+pub const DELTA: &[&str] = &["deltalake==1.1.4", "pyarrow==21.0.0"];
+
+/// The whole of Spark.
+pub const SPARK: &[&str] = &["pyspark==4.2.0", "pandas<3", "pyarrow==21.0.0"];

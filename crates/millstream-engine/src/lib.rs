@@ -16,3 +16,6 @@ pub use datafusion_error::{from_datafusion, to_datafusion};
 pub use expectation::{Expectation, OnViolation};
 pub use query::{QueryEvent, QueryListener, QueryRequest, QueryStatus, StreamingQuery};
 pub use session::{Session, SessionOptions};
+
+#[cfg(test)]
+mod tests;
