@@ -228,7 +228,7 @@ fn iso_offset(offset: i32, out: &mut String) {
     let seconds = offset.unsigned_abs();
     let sign = if offset < 0 { '-' } else { '+' };
     let _ = write!(out, "{sign}{:02}:{:02}", seconds / 3600, seconds / 60 % 60);
-    if seconds % 60 != 0 {
+    if !seconds.is_multiple_of(60) {
         let _ = write!(out, ":{:02}", seconds % 60);
     }
 }

@@ -62,7 +62,10 @@ fn add_type(data_type: &DataType, types: &mut Vec<ColumnType>) -> u64 {
         DataType::Float64 => (6, None),
         DataType::Utf8 => (7, None),
         DataType::Timestamp(_, Some(_)) => (9, Some("timestamp")),
-        DataType::Timestamp(_, None) => (9, Some("timestamp_ntz")),
+        // Types that ORC does not have are their numbers, by an agreement of Spark's.
+        DataType::Timestamp(_, None) => (4, Some("timestamp_ntz")),
+        DataType::Duration(_) => (4, Some("interval day to second")),
+        DataType::Interval(_) => (3, Some("interval year to month")),
         DataType::List(_) => (10, None),
         DataType::Map(_, _) => (11, None),
         DataType::Struct(_) => (12, None),
@@ -139,7 +142,7 @@ impl ColumnEncoder {
             DataType::Float32 | DataType::Float64 => Values::Raw(Vec::new()),
             DataType::Utf8 | DataType::Binary => Values::Binary(Vec::new(), Vec::new()),
             DataType::Decimal128(_, _) => Values::Decimal(Vec::new(), Vec::new()),
-            DataType::Timestamp(_, _) => Values::Timestamp(Vec::new(), Vec::new()),
+            DataType::Timestamp(_, Some(_)) => Values::Timestamp(Vec::new(), Vec::new()),
             DataType::List(_) | DataType::Map(_, _) => Values::Lengths(Vec::new()),
             _ => Values::Integers(Vec::new()),
         };
@@ -189,6 +192,9 @@ impl ColumnEncoder {
             (Values::Integers(out), Scalar::Int32(values)) => out.extend(rows.map(|row| i64::from(values.value(row)))),
             (Values::Integers(out), Scalar::Int64(values)) => out.extend(rows.map(|row| values.value(row))),
             (Values::Integers(out), Scalar::Date(values)) => out.extend(rows.map(|row| i64::from(values.value(row)))),
+            (Values::Integers(out), Scalar::TimestampNtz(values)) => out.extend(rows.map(|row| values.value(row))),
+            (Values::Integers(out), Scalar::DayTime(values)) => out.extend(rows.map(|row| values.value(row))),
+            (Values::Integers(out), Scalar::YearMonth(values)) => out.extend(rows.map(|row| i64::from(values.value(row)))),
             (Values::Raw(out), Scalar::Float32(values)) => rows.for_each(|row| out.extend(values.value(row).to_le_bytes())),
             (Values::Raw(out), Scalar::Float64(values)) => rows.for_each(|row| out.extend(values.value(row).to_le_bytes())),
             (Values::Binary(bytes, lengths), Scalar::String(values)) => {
@@ -199,7 +205,7 @@ impl ColumnEncoder {
                 varint(zigzag(values.value(row)), bytes);
                 scales.push(i64::from(*scale));
             }),
-            (Values::Timestamp(seconds, nanos), Scalar::Timestamp(values) | Scalar::TimestampNtz(values)) => {
+            (Values::Timestamp(seconds, nanos), Scalar::Timestamp(values)) => {
                 for row in rows {
                     let (second, nano) = timestamp(values.value(row))?;
                     seconds.push(second);

@@ -17,7 +17,6 @@ use self::columns::{ColumnEncoder, ColumnType, types_of};
 use self::message::Message;
 use self::streams::Compression;
 use super::canonical::{canonical_batch, canonical_schema, unsupported};
-use super::parquet::has_interval;
 use super::{FileEncoder, FileWriteFormat, FileWriter, no_such_codec, option};
 
 const KNOWN: &[&str] = &["none", "uncompressed", "snappy", "zlib", "zstd"];
@@ -46,8 +45,7 @@ impl FileWriteFormat for Orc {
 
     fn writer(&self, schema: &Schema, options: &Options) -> Result<Arc<dyn FileWriter>> {
         let schema = canonical_schema("ORC", schema)?;
-        let lacking = |data_type: &DataType| has_interval(data_type) || has_void(data_type);
-        if let Some(field) = schema.fields().iter().find(|field| lacking(field.data_type())) {
+        if let Some(field) = schema.fields().iter().find(|field| has_void(field.data_type())) {
             return Err(unsupported("ORC", field));
         }
         let name = options.get("compression").or_else(|| options.get("orc.compress")).unwrap_or("zstd");
