@@ -12,7 +12,7 @@ use super::staged;
 use super::staging::Rows;
 use super::table::{MemoryTable, MemoryTables};
 
-/// Makes [`MemorySink`]s that fill one set of tables.
+/// Makes [`MemorySink`]s that fill one set of tables, and reads those tables.
 #[derive(Debug)]
 pub struct MemoryProvider(MemoryTables);
 
@@ -20,6 +20,10 @@ impl MemoryProvider {
     /// Sinks that fill `tables`.
     pub fn new(tables: MemoryTables) -> Self {
         MemoryProvider(tables)
+    }
+
+    pub(super) fn tables(&self) -> &MemoryTables {
+        &self.0
     }
 }
 

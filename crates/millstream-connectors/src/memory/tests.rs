@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use millstream_core::Result;
 use millstream_core::conformance::sink::{SinkFactory, all, schema};
 use millstream_core::quarantine::Discard;
-use millstream_core::registry::{SinkProvider, WriteRequest};
+use millstream_core::registry::{ReadRequest, SinkProvider, SourceProvider, WriteRequest};
 use millstream_core::sink::{BatchInfo, OutputMode, Sink};
 use millstream_core::source::{ReadContext, Table};
 use uuid::Uuid;
@@ -102,4 +102,15 @@ async fn the_table_reads_with_any_projection() {
         assert_eq!(batches[0].num_rows(), 2);
         assert_eq!(batches[0].num_columns(), projection.len());
     }
+}
+
+#[tokio::test]
+async fn tables_are_found_by_the_query_name() {
+    let provider = MemoryProvider::new(MemoryTables::new());
+    let sink = provider.sink(&named("out")).await.unwrap();
+    sink.prepare(&schema(), OutputMode::Append).await.unwrap();
+    let request = |name: &str| ReadRequest { paths: vec![name.to_owned()], ..ReadRequest::default() };
+    assert_eq!(SourceProvider::schema(&provider, &request("OUT"), false).await.unwrap(), schema());
+    assert_eq!(provider.table(&request("out")).await.unwrap().schema(), schema());
+    assert_eq!(provider.table(&request("in")).await.unwrap_err().code(), "TABLE_OR_VIEW_NOT_FOUND");
 }

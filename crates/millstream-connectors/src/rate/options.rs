@@ -17,6 +17,13 @@ impl RateOptions {
     pub(super) fn from(options: &Options, parallelism: usize) -> Result<Self> {
         let rows_per_second = count(options, "rowsPerSecond", 1)?.unwrap_or(1);
         let ramp_up_seconds = options.get("rampUpTime").map_or(Ok(0), ramp_up)?;
+        let max_seconds = i64::MAX / rows_per_second;
+        if ramp_up_seconds > max_seconds {
+            let what = format!(
+                "Max offset with {rows_per_second} rowsPerSecond is {max_seconds}, but 'rampUpTimeSeconds' is {ramp_up_seconds}: lower one of them"
+            );
+            return Err(Error::invalid("INCORRECT_RAMP_UP_RATE", what).with_sqlstate("22003"));
+        }
         let partitions = count(options, "numPartitions", 1)?;
         Ok(RateOptions {
             rows_per_second,

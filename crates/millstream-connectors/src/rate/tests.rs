@@ -94,7 +94,7 @@ impl Factory {
 impl SourceFactory for Factory {
     async fn open(&self) -> Result<Arc<dyn Source>> {
         let context = SourceContext { log: self.log.clone(), clock: self.clock.clone() };
-        RateProvider::new(2).source(&self.request(), context).await
+        RateProvider::with_partitions(2).source(&self.request(), context).await
     }
 
     async fn feed(&self) -> Result<()> {
@@ -162,15 +162,17 @@ async fn waits_for_the_next_second_and_not_when_it_has_passed() {
 
 #[tokio::test]
 async fn bad_options_have_sparks_conditions() {
-    let provider = RateProvider::new(2);
+    let provider = RateProvider::with_partitions(2);
     for (option, value, code) in [
         ("rowsPerSecond", "0", "IllegalArgumentException"),
         ("rowsPerSecond", "-5", "IllegalArgumentException"),
         ("rowsPerSecond", "x", "NumberFormatException"),
         ("rampUpTime", "-1s", "IllegalArgumentException"),
         ("numPartitions", "0", "IllegalArgumentException"),
+        ("rampUpTime", "9223372036854775807", "INCORRECT_RAMP_UP_RATE"),
     ] {
-        let request = ReadRequest { options: [(option, value)].into_iter().collect(), ..ReadRequest::default() };
+        let options = [("rowsPerSecond", "2"), (option, value)];
+        let request = ReadRequest { options: options.into_iter().collect(), ..ReadRequest::default() };
         let context = SourceContext { log: Arc::new(MemorySourceLog::default()), clock: ManualClock::at(0) };
         assert_eq!(provider.source(&request, context).await.unwrap_err().code(), code, "{option}={value}");
     }

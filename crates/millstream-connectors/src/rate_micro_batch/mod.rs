@@ -25,9 +25,20 @@ pub struct RateMicroBatchProvider {
 }
 
 impl RateMicroBatchProvider {
-    /// Sources that have `parallelism` partitions unless the option `numPartitions` says otherwise.
-    pub fn new(parallelism: usize) -> Self {
-        RateMicroBatchProvider { parallelism: parallelism.max(1) }
+    /// Sources that have a partition per core of this machine unless the option `numPartitions` says otherwise.
+    pub fn new() -> Self {
+        Self::with_partitions(std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// Sources that have `partitions` partitions unless the option `numPartitions` says otherwise.
+    pub fn with_partitions(partitions: usize) -> Self {
+        RateMicroBatchProvider { parallelism: partitions.max(1) }
+    }
+}
+
+impl Default for RateMicroBatchProvider {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -11,7 +11,7 @@ impl Factory {
     async fn try_open(&self) -> Result<Arc<dyn Source>> {
         let request = ReadRequest { options: self.0.iter().copied().collect(), ..ReadRequest::default() };
         let context = SourceContext { log: Arc::new(MemorySourceLog::default()), clock: ManualClock::at(0) };
-        RateMicroBatchProvider::new(2).source(&request, context).await
+        RateMicroBatchProvider::with_partitions(2).source(&request, context).await
     }
 }
 

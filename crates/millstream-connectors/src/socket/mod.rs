@@ -29,9 +29,20 @@ pub struct SocketProvider {
 }
 
 impl SocketProvider {
-    /// Sources that have `parallelism` partitions unless the option `numPartitions` says otherwise.
-    pub fn new(parallelism: usize) -> Self {
-        SocketProvider { parallelism: parallelism.max(1) }
+    /// Sources that have a partition per core of this machine unless the option `numPartitions` says otherwise.
+    pub fn new() -> Self {
+        Self::with_partitions(std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// Sources that have `partitions` partitions unless the option `numPartitions` says otherwise.
+    pub fn with_partitions(partitions: usize) -> Self {
+        SocketProvider { parallelism: partitions.max(1) }
+    }
+}
+
+impl Default for SocketProvider {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -43,7 +43,7 @@ impl Sender {
 impl SourceFactory for Sender {
     async fn open(&self) -> Result<Arc<dyn Source>> {
         let context = SourceContext { log: Arc::new(MemorySourceLog::default()), clock: ManualClock::at(1_704_067_200_000) };
-        let source = SocketProvider::new(2).source(&self.request(), context).await?;
+        let source = SocketProvider::with_partitions(2).source(&self.request(), context).await?;
         *self.connection.lock().await = Some(self.listener.accept().await.unwrap().0);
         Ok(source)
     }
@@ -152,7 +152,7 @@ async fn a_line_larger_than_the_buffer_fails_the_query_after_the_lines_before_it
 
 #[tokio::test]
 async fn bad_options_have_sparks_conditions() {
-    let provider = SocketProvider::new(2);
+    let provider = SocketProvider::with_partitions(2);
     let cases: &[(&[(&str, &str)], &str)] = &[
         (&[], "_LEGACY_ERROR_TEMP_1295"),
         (&[("host", "localhost")], "_LEGACY_ERROR_TEMP_1296"),
