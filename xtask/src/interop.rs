@@ -19,6 +19,7 @@ enum Engine {
 /// Hands the query over in both directions, cleanly and with the last commit record lost.
 pub fn interop() -> Outcome {
     run(cargo().args(["build", "--workspace", "--examples", "--locked", "--quiet"]))?;
+    python::java()?;
     let python = python::environment("spark", python::SPARK)?;
     let relays: [(&str, [Engine; 3], bool); 3] = [
         ("spark-first", [Engine::Spark, Engine::Millstream, Engine::Spark], false),
