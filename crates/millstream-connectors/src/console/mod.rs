@@ -14,6 +14,8 @@ use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMo
 use millstream_core::{Error, ErrorKind, OptionSpec, Result};
 use parking_lot::Mutex;
 
+use crate::formats::write::datetime::DateTimeText;
+use crate::formats::write::spark_text::Style;
 use crate::memory::staged;
 use crate::memory::staging::Rows;
 
@@ -62,6 +64,7 @@ impl SinkProvider for ConsoleProvider {
                 doc: "How many rows of a batch are shown.",
             },
             OptionSpec { name: "truncate", kind: OptionKind::Bool, default: Some("true"), doc: "Whether values are cut to 20 characters." },
+            OptionSpec { name: "timeZone", kind: OptionKind::Text, default: Some("UTC"), doc: "The zone in which timestamps are shown." },
         ]
     }
 
@@ -71,6 +74,7 @@ impl SinkProvider for ConsoleProvider {
             output: self.output.clone(),
             rows: usize::try_from(rows).unwrap_or(usize::MAX - 1).min(usize::MAX - 1),
             truncate: request.options.bool("truncate", true)?,
+            style: Style::show(DateTimeText::cast(&request.options)?),
             newest: Mutex::new(None),
         }))
     }
@@ -82,6 +86,7 @@ pub struct Console {
     output: ConsoleOutput,
     rows: usize,
     truncate: bool,
+    style: Style,
     newest: Mutex<Option<u64>>,
 }
 
@@ -91,7 +96,7 @@ impl Console {
     }
 
     fn show(&self, batch: &BatchInfo, rows: &[RecordBatch]) -> Result<()> {
-        let table = show::table(&batch.schema, rows, self.rows, self.truncate)?;
+        let table = show::table(&batch.schema, rows, self.rows, self.truncate, &self.style)?;
         let rule = "-".repeat(43);
         let text = format!("{rule}\nBatch: {}\n{rule}\n{table}\n", batch.batch_id);
         let mut output = self.output.0.lock();

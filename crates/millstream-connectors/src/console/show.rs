@@ -10,12 +10,11 @@ use crate::formats::write::spark_text::{Style, TextOf};
 const CUT: usize = 20;
 
 /// A table of the first `limit` rows. Cut values are aligned to the right, whole ones to the left.
-pub(super) fn table(schema: &SchemaRef, batches: &[RecordBatch], limit: usize, truncate: bool) -> Result<String> {
+pub(super) fn table(schema: &SchemaRef, batches: &[RecordBatch], limit: usize, truncate: bool, style: &Style) -> Result<String> {
     let mut rows: Vec<Vec<String>> = vec![schema.fields().iter().map(|field| cell(field.name(), truncate)).collect()];
     let mut more = false;
-    let style = Style::show();
     'batches: for batch in batches {
-        let columns = batch.columns().iter().map(|column| TextOf::new(column, &style)).collect::<Result<Vec<_>>>()?;
+        let columns = batch.columns().iter().map(|column| TextOf::new(column, style)).collect::<Result<Vec<_>>>()?;
         for row in 0..batch.num_rows() {
             if rows.len() > limit {
                 more = true;

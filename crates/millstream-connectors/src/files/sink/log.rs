@@ -65,8 +65,8 @@ pub(super) fn url_of(line: &str) -> Option<String> {
 pub(super) enum Added {
     /// It is durable now.
     New,
-    /// It, or a later one, had been there; these are the lines of its own file, if that is still there.
-    Known(Vec<String>),
+    /// It, or a later one, had been there.
+    Known,
 }
 
 /// The manifest of one folder.
@@ -116,7 +116,7 @@ impl ManifestLog {
         let mut slot = self.state.lock().await;
         let state = self.load(&mut slot).await?;
         if state.latest.is_some_and(|latest| latest >= id) {
-            return Ok(Added::Known(self.known_lines(id).await?));
+            return Ok(Added::Known);
         }
         // In doubt about what is there the next call looks again.
         *slot = None;
@@ -228,15 +228,19 @@ impl ManifestLog {
         }
     }
 
-    /// The lines of a batch that is there, none when it has been replaced by a compacted one.
-    async fn known_lines(&self, id: u64) -> Result<Vec<String>> {
+    /// The lines that the manifest has of a batch, or `None` when it cannot be told because a compacted entry has replaced the batch's own.
+    ///
+    /// # Errors
+    /// `SINK_LOG_UNAVAILABLE`.
+    pub(super) async fn lines_of(&self, id: u64) -> Result<Option<Vec<String>>> {
         for name in [id.to_string(), format!("{id}.compact")] {
             if let Some(bytes) = self.read(&name).await? {
                 let text = std::str::from_utf8(&bytes).unwrap_or_default();
-                return Ok(text.lines().skip(1).map(str::to_owned).collect());
+                return Ok(Some(text.lines().skip(1).map(str::to_owned).collect()));
             }
         }
-        Ok(Vec::new())
+        let written = self.latest().await?.is_some_and(|latest| latest >= id);
+        Ok(if written { None } else { Some(Vec::new()) })
     }
 
     async fn read(&self, name: &str) -> Result<Option<Bytes>> {

@@ -102,9 +102,10 @@ impl FileSink {
         self.targets.of(schema)
     }
 
-    /// Removes the staged files that `keep` does not hold on to. Best effort: a file that no manifest names is invisible.
-    async fn remove(&self, parts: &[Part], keep: impl Fn(&str) -> bool) {
-        for line in parts.iter().flat_map(part::lines).filter(|line| !keep(line)) {
+    /// Removes the staged files that the manifest does not name. In doubt they stay: a file that no manifest names is invisible anyway.
+    async fn remove_unnamed(&self, batch_id: u64, parts: &[Part]) {
+        let Ok(Some(named)) = self.log.lines_of(batch_id).await else { return };
+        for line in parts.iter().flat_map(part::lines).filter(|line| !named.iter().any(|named| named == line)) {
             let Some(url) = log::url_of(line) else { continue };
             let Ok(file) = self.root.file_ref(&url, 0) else { continue };
             if let Err(error) = file.store.delete(&file.path).await {
@@ -159,8 +160,8 @@ impl Sink for FileSink {
     async fn commit(&self, batch: &BatchInfo, parts: Vec<Part>) -> Result<Committed> {
         crash::point("sink.commit.before");
         let lines: Vec<&str> = parts.iter().flat_map(part::lines).collect();
-        if let Added::Known(known) = self.log.add(batch.batch_id, &lines).await? {
-            self.remove(&parts, |line| known.iter().any(|known| known == line)).await;
+        if let Added::Known = self.log.add(batch.batch_id, &lines).await? {
+            self.remove_unnamed(batch.batch_id, &parts).await;
         }
         crash::point("sink.commit.after");
         Ok(Committed {
@@ -170,7 +171,7 @@ impl Sink for FileSink {
         })
     }
 
-    async fn abort(&self, _batch: &BatchInfo, parts: Vec<Part>) {
-        self.remove(&parts, |_| false).await;
+    async fn abort(&self, batch: &BatchInfo, parts: Vec<Part>) {
+        self.remove_unnamed(batch.batch_id, &parts).await;
     }
 }

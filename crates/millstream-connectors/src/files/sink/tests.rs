@@ -375,6 +375,20 @@ async fn aborting_leaves_no_files() {
 }
 
 #[tokio::test]
+async fn aborting_what_is_committed_after_all_removes_nothing() {
+    let folder = Folder::local();
+    let sink = folder.sink("json", &[], &[]).await;
+    for id in [0, 9] {
+        let batch = info(id, &schema());
+        let part = part(sink.as_ref(), &batch, 0, Some(rows(&[(Some("a"), 1)]))).await;
+        sink.commit(&batch, vec![part.clone()]).await.unwrap();
+        sink.abort(&batch, vec![part]).await;
+    }
+    assert_eq!(folder.count().await, 2);
+    assert_eq!(folder.files().await.len(), 2);
+}
+
+#[tokio::test]
 async fn a_restart_may_change_the_schema() {
     let folder = Folder::local();
     let sink = folder.sink("parquet", &[], &[]).await;

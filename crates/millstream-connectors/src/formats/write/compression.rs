@@ -8,10 +8,10 @@ use millstream_core::{Options, Result};
 
 use super::{encoding_failed, no_such_codec};
 
-const KNOWN: &[&str] = &["none", "uncompressed", "gzip", "bzip2", "deflate", "snappy"];
+const KNOWN: &[&str] = &["none", "uncompressed", "gzip", "bzip2", "deflate", "snappy", "lz4"];
 
-/// Snappy blocks hold at most this many bytes of text, Hadoop's default buffer.
-const SNAPPY_BLOCK: usize = 256 * 1024;
+/// Blocks of Snappy and LZ4 hold at most this many bytes of text, Hadoop's default buffer.
+const BLOCK: usize = 256 * 1024;
 
 /// A codec of text files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,7 @@ pub(super) enum Codec {
     Bzip2,
     Deflate,
     Snappy,
+    Lz4,
 }
 
 impl Codec {
@@ -36,6 +37,7 @@ impl Codec {
             "bzip2" | "org.apache.hadoop.io.compress.bzip2codec" => Codec::Bzip2,
             "deflate" | "org.apache.hadoop.io.compress.deflatecodec" => Codec::Deflate,
             "snappy" | "org.apache.hadoop.io.compress.snappycodec" => Codec::Snappy,
+            "lz4" | "org.apache.hadoop.io.compress.lz4codec" => Codec::Lz4,
             _ => return Err(no_such_codec(name, KNOWN)),
         })
     }
@@ -48,6 +50,7 @@ impl Codec {
             Codec::Bzip2 => ".bz2",
             Codec::Deflate => ".deflate",
             Codec::Snappy => ".snappy",
+            Codec::Lz4 => ".lz4",
         }
     }
 
@@ -58,7 +61,8 @@ impl Codec {
             Codec::Gzip => Compressor::Gzip(GzEncoder::new(Vec::new(), flate2::Compression::default())),
             Codec::Bzip2 => Compressor::Bzip2(BzEncoder::new(Vec::new(), bzip2::Compression::default())),
             Codec::Deflate => Compressor::Deflate(ZlibEncoder::new(Vec::new(), flate2::Compression::default())),
-            Codec::Snappy => Compressor::Snappy { text: Vec::new(), done: Vec::new() },
+            Codec::Snappy => Compressor::Blocks { pack: snappy, text: Vec::new(), done: Vec::new() },
+            Codec::Lz4 => Compressor::Blocks { pack: lz4, text: Vec::new(), done: Vec::new() },
         }
     }
 }
@@ -69,7 +73,12 @@ pub(super) enum Compressor {
     Gzip(GzEncoder<Vec<u8>>),
     Bzip2(BzEncoder<Vec<u8>>),
     Deflate(ZlibEncoder<Vec<u8>>),
-    Snappy { text: Vec<u8>, done: Vec<u8> },
+    /// Hadoop's framing around a codec without one.
+    Blocks {
+        pack: Pack,
+        text: Vec<u8>,
+        done: Vec<u8>,
+    },
 }
 
 impl Compressor {
@@ -86,11 +95,11 @@ impl Compressor {
             Compressor::Gzip(encoder) => encoder.write_all(text),
             Compressor::Bzip2(encoder) => encoder.write_all(text),
             Compressor::Deflate(encoder) => encoder.write_all(text),
-            Compressor::Snappy { text: pending, done } => {
+            Compressor::Blocks { pack, text: pending, done } => {
                 pending.extend_from_slice(text);
-                while pending.len() >= SNAPPY_BLOCK {
-                    let rest = pending.split_off(SNAPPY_BLOCK);
-                    snappy_block(pending, done)?;
+                while pending.len() >= BLOCK {
+                    let rest = pending.split_off(BLOCK);
+                    block(*pack, pending, done)?;
                     *pending = rest;
                 }
                 Ok(())
@@ -102,7 +111,7 @@ impl Compressor {
     /// The bytes that are ready.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(match self {
-            Compressor::None(done) | Compressor::Snappy { done, .. } => done,
+            Compressor::None(done) | Compressor::Blocks { done, .. } => done,
             Compressor::Gzip(encoder) => encoder.get_mut(),
             Compressor::Bzip2(encoder) => encoder.get_mut(),
             Compressor::Deflate(encoder) => encoder.get_mut(),
@@ -119,9 +128,9 @@ impl Compressor {
             Compressor::Gzip(encoder) => encoder.finish(),
             Compressor::Bzip2(encoder) => encoder.finish(),
             Compressor::Deflate(encoder) => encoder.finish(),
-            Compressor::Snappy { text, mut done } => {
+            Compressor::Blocks { pack, text, mut done } => {
                 if !text.is_empty() {
-                    snappy_block(&text, &mut done)?;
+                    block(pack, &text, &mut done)?;
                 }
                 Ok(done)
             }
@@ -130,13 +139,24 @@ impl Compressor {
     }
 }
 
+/// Packs one block.
+type Pack = fn(&[u8]) -> Result<Vec<u8>>;
+
+fn snappy(text: &[u8]) -> Result<Vec<u8>> {
+    snap::raw::Encoder::new().compress_vec(text).map_err(|error| encoding_failed("snappy")(error.into()))
+}
+
+fn lz4(text: &[u8]) -> Result<Vec<u8>> {
+    Ok(lz4_flex::block::compress(text))
+}
+
 /// Hadoop's framing: the length of the text, the length of the block, the block, lengths in four bytes with the highest first.
-fn snappy_block(text: &[u8], done: &mut Vec<u8>) -> Result<()> {
-    let failed = encoding_failed("snappy");
-    let block = snap::raw::Encoder::new().compress_vec(text).map_err(|error| failed(error.into()))?;
-    for length in [text.len(), block.len()] {
-        done.extend_from_slice(&u32::try_from(length).map_err(|error| failed(error.into()))?.to_be_bytes());
+fn block(pack: Pack, text: &[u8], done: &mut Vec<u8>) -> Result<()> {
+    let packed = pack(text)?;
+    for length in [text.len(), packed.len()] {
+        let length = u32::try_from(length).map_err(|error| encoding_failed("compressed text")(error.into()))?;
+        done.extend_from_slice(&length.to_be_bytes());
     }
-    done.extend_from_slice(&block);
+    done.extend_from_slice(&packed);
     Ok(())
 }

@@ -24,7 +24,7 @@ impl FileWriteFormat for Csv {
 
     fn options(&self) -> Vec<OptionSpec> {
         let mut options = vec![
-            option("compression", OptionKind::Text, Some("none"), "none, gzip, bzip2, deflate or snappy."),
+            option("compression", OptionKind::Text, Some("none"), "none, gzip, bzip2, deflate, snappy or lz4."),
             option("sep", OptionKind::Text, Some(","), "What stands between values; also called delimiter."),
             option("header", OptionKind::Bool, Some("false"), "Whether each file begins with the names of the columns."),
             option("quote", OptionKind::Text, Some("\""), "The character around values that need quoting."),

@@ -27,7 +27,7 @@ impl FileWriteFormat for Json {
 
     fn options(&self) -> Vec<OptionSpec> {
         let mut options = vec![
-            option("compression", OptionKind::Text, Some("none"), "none, gzip, bzip2, deflate or snappy."),
+            option("compression", OptionKind::Text, Some("none"), "none, gzip, bzip2, deflate, snappy or lz4."),
             option("ignoreNullFields", OptionKind::Bool, Some("true"), "Whether fields that are null are left out."),
             option("lineSep", OptionKind::Text, Some("\\n"), "What ends each line."),
             option("encoding", OptionKind::Text, Some("UTF-8"), "Only UTF-8 is written."),

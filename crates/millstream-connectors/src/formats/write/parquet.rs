@@ -14,7 +14,7 @@ use parquet::file::properties::WriterProperties;
 use super::canonical::{canonical_batch, canonical_schema, unsupported};
 use super::{FileEncoder, FileWriteFormat, FileWriter, encoding_failed, no_such_codec, option, refuse_duplicates};
 
-const KNOWN: &[&str] = &["none", "uncompressed", "snappy", "gzip", "brotli", "lz4_raw", "zstd"];
+const KNOWN: &[&str] = &["none", "uncompressed", "snappy", "gzip", "brotli", "lz4", "lz4_raw", "zstd"];
 
 /// Rows and bytes after which a row group ends. Rows are buffered until then.
 const ROW_GROUP_ROWS: usize = 1_048_576;
@@ -30,7 +30,7 @@ impl FileWriteFormat for Parquet {
     }
 
     fn options(&self) -> Vec<OptionSpec> {
-        vec![option("compression", OptionKind::Text, Some("snappy"), "none, snappy, gzip, brotli, lz4_raw or zstd.")]
+        vec![option("compression", OptionKind::Text, Some("snappy"), "none, snappy, gzip, brotli, lz4, lz4_raw or zstd.")]
     }
 
     fn writer(&self, schema: &Schema, options: &Options) -> Result<Arc<dyn FileWriter>> {
@@ -68,6 +68,7 @@ fn codec(name: &str) -> Result<(Compression, &'static str)> {
         "snappy" => (Compression::SNAPPY, ".snappy"),
         "gzip" => (Compression::GZIP(GzipLevel::default()), ".gz"),
         "brotli" => (Compression::BROTLI(BrotliLevel::default()), ".br"),
+        "lz4" => (Compression::LZ4, ".lz4hadoop"),
         "lz4_raw" => (Compression::LZ4_RAW, ".lz4raw"),
         "zstd" => (Compression::ZSTD(ZstdLevel::default()), ".zstd"),
         _ => return Err(no_such_codec(name, KNOWN)),

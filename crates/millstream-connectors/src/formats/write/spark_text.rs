@@ -17,9 +17,9 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// As `show` does: `NULL` inside of values, bytes as `[61 62]`, times in UTC.
-    pub(crate) fn show() -> Self {
-        Style { times: DateTimeText::cast_in_utc(), null: "NULL", hex: true }
+    /// As `show` does: `NULL` inside of values, bytes as `[61 62]`.
+    pub(crate) fn show(times: DateTimeText) -> Self {
+        Style { times, null: "NULL", hex: true }
     }
 
     /// As `CAST … AS STRING` does: `null` inside of values, bytes as the text that they are.

@@ -277,15 +277,18 @@ fn names_end_as_sparks_do() {
         ("csv", Some("bzip2"), ".csv.bz2"),
         ("csv", Some("deflate"), ".csv.deflate"),
         ("csv", Some("snappy"), ".csv.snappy"),
+        ("csv", Some("lz4"), ".csv.lz4"),
         ("text", Some("gzip"), ".txt.gz"),
         ("parquet", None, ".snappy.parquet"),
         ("parquet", Some("gzip"), ".gz.parquet"),
         ("parquet", Some("zstd"), ".zstd.parquet"),
         ("parquet", Some("uncompressed"), ".parquet"),
+        ("parquet", Some("lz4"), ".lz4hadoop.parquet"),
         ("parquet", Some("lz4_raw"), ".lz4raw.parquet"),
         ("orc", None, ".zstd.orc"),
         ("orc", Some("none"), ".orc"),
         ("orc", Some("zlib"), ".zlib.orc"),
+        ("orc", Some("lz4"), ".lz4.orc"),
         ("avro", None, ".avro"),
     ] {
         let pairs: Vec<(&str, &str)> = codec.map(|codec| ("compression", codec)).into_iter().collect();
@@ -313,18 +316,24 @@ fn compressed_text_reads_back() {
         };
         assert_eq!(text, expected, "{codec}");
     }
-    let bytes = written("text", &rows, &[("compression", "snappy")]);
-    let (mut rest, mut text, mut blocks) = (bytes.as_slice(), Vec::new(), 0);
-    while !rest.is_empty() {
-        let number = |at: usize| u32::from_be_bytes(rest[at..at + 4].try_into().unwrap()) as usize;
-        let block = snap::raw::Decoder::new().decompress_vec(&rest[8..8 + number(4)]).unwrap();
-        assert_eq!(block.len(), number(0));
-        text.extend(block);
-        rest = &rest[8 + number(4)..];
-        blocks += 1;
+    for codec in ["snappy", "lz4"] {
+        let bytes = written("text", &rows, &[("compression", codec)]);
+        let (mut rest, mut text, mut blocks) = (bytes.as_slice(), Vec::new(), 0);
+        while !rest.is_empty() {
+            let number = |at: usize| u32::from_be_bytes(rest[at..at + 4].try_into().unwrap()) as usize;
+            let (length, packed) = (number(0), &rest[8..8 + number(4)]);
+            let block = match codec {
+                "snappy" => snap::raw::Decoder::new().decompress_vec(packed).unwrap(),
+                _ => lz4_flex::block::decompress(packed, length).unwrap(),
+            };
+            assert_eq!(block.len(), length);
+            text.extend(block);
+            rest = &rest[8 + number(4)..];
+            blocks += 1;
+        }
+        assert_eq!(String::from_utf8(text).unwrap(), expected, "{codec}");
+        assert!(blocks > 1);
     }
-    assert_eq!(String::from_utf8(text).unwrap(), expected);
-    assert!(blocks > 1);
 }
 
 fn parquet_rows(bytes: Vec<u8>) -> RecordBatch {
@@ -336,7 +345,7 @@ fn parquet_rows(bytes: Vec<u8>) -> RecordBatch {
 
 /// Values of every column as text, to compare across types that only differ in names of parts.
 fn shown(rows: &RecordBatch) -> Vec<Vec<Option<String>>> {
-    let style = spark_text::Style::show();
+    let style = spark_text::Style::show(datetime::DateTimeText::cast_in_utc());
     let columns = rows.columns().iter().map(|column| spark_text::TextOf::new(column, &style).unwrap());
     columns.map(|column| (0..rows.num_rows()).map(|row| column.text(row)).collect()).collect()
 }
@@ -368,6 +377,9 @@ fn parquet_holds_every_type_in_sparks_physical_types() {
     }
     assert!(metadata.file_metadata().key_value_metadata().is_none_or(Vec::is_empty), "no arrow schema in the footer");
     assert_eq!(shown(&parquet_rows(bytes)), shown(&rows));
+    for codec in ["none", "gzip", "brotli", "lz4", "lz4_raw", "zstd"] {
+        assert_eq!(shown(&parquet_rows(written("parquet", &rows, &[("compression", codec)]))), shown(&rows), "{codec}");
+    }
 }
 
 #[test]
@@ -411,7 +423,7 @@ fn every_type_of_orc() -> RecordBatch {
 #[test]
 fn orc_reads_back() {
     let rows = every_type();
-    for codec in ["none", "snappy", "zlib", "zstd"] {
+    for codec in ["none", "snappy", "zlib", "lz4", "zstd"] {
         assert_eq!(shown(&orc_rows(written("orc", &rows, &[("compression", codec)]))), shown(&every_type_of_orc()), "{codec}");
     }
 }

@@ -22,7 +22,7 @@ impl FileWriteFormat for Text {
 
     fn options(&self) -> Vec<OptionSpec> {
         vec![
-            option("compression", OptionKind::Text, Some("none"), "none, gzip, bzip2, deflate or snappy."),
+            option("compression", OptionKind::Text, Some("none"), "none, gzip, bzip2, deflate, snappy or lz4."),
             option("lineSep", OptionKind::Text, Some("\\n"), "What ends each line."),
         ]
     }

@@ -19,7 +19,7 @@ use self::streams::Compression;
 use super::canonical::{canonical_batch, canonical_schema, unsupported};
 use super::{FileEncoder, FileWriteFormat, FileWriter, no_such_codec, option};
 
-const KNOWN: &[&str] = &["none", "uncompressed", "snappy", "zlib", "zstd"];
+const KNOWN: &[&str] = &["none", "uncompressed", "snappy", "zlib", "lz4", "zstd"];
 
 /// Bytes of values after which a stripe ends. Rows are buffered until then.
 const STRIPE_BYTES: usize = 64 * 1024 * 1024;
@@ -40,7 +40,7 @@ impl FileWriteFormat for Orc {
     }
 
     fn options(&self) -> Vec<OptionSpec> {
-        vec![option("compression", OptionKind::Text, Some("zstd"), "none, snappy, zlib or zstd.")]
+        vec![option("compression", OptionKind::Text, Some("zstd"), "none, snappy, zlib, lz4 or zstd.")]
     }
 
     fn writer(&self, schema: &Schema, options: &Options) -> Result<Arc<dyn FileWriter>> {
@@ -53,6 +53,7 @@ impl FileWriteFormat for Orc {
             "none" | "uncompressed" => Compression::None,
             "snappy" => Compression::Snappy,
             "zlib" => Compression::Zlib,
+            "lz4" => Compression::Lz4,
             "zstd" => Compression::Zstd,
             _ => return Err(no_such_codec(name, KNOWN)),
         };

@@ -123,6 +123,7 @@ pub(super) enum Compression {
     None,
     Zlib,
     Snappy,
+    Lz4,
     Zstd,
 }
 
@@ -133,6 +134,7 @@ impl Compression {
             Compression::None => 0,
             Compression::Zlib => 1,
             Compression::Snappy => 2,
+            Compression::Lz4 => 4,
             Compression::Zstd => 5,
         }
     }
@@ -143,6 +145,7 @@ impl Compression {
             Compression::None => "",
             Compression::Zlib => ".zlib",
             Compression::Snappy => ".snappy",
+            Compression::Lz4 => ".lz4",
             Compression::Zstd => ".zstd",
         }
     }
@@ -175,6 +178,7 @@ impl Compression {
                 encoder.finish()?
             }
             Compression::Snappy => snap::raw::Encoder::new().compress_vec(block)?,
+            Compression::Lz4 => lz4_flex::block::compress(block),
             Compression::Zstd => zstd::bulk::compress(block, 3)?,
         })
     }
