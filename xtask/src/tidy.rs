@@ -85,7 +85,8 @@ fn source(path: &Path, text: &str, violations: &mut Vec<String>) {
     let shown = path.display();
     for (number, line) in text.lines().enumerate() {
         let number = number + 1;
-        if path.starts_with("crates") && (line.contains("TODO") || line.contains("FIXME") || line.contains("XXX")) {
+        // A plain XXX is the zone of a datetime pattern.
+        if path.starts_with("crates") && (line.contains("TODO") || line.contains("FIXME") || line.contains("XXX:")) {
             violations.push(format!("{shown}:{number}: unfinished work belongs into an issue"));
         }
         if line.ends_with(' ') || line.contains('\t') {

@@ -20,7 +20,8 @@ impl RateOptions {
         let max_seconds = i64::MAX / rows_per_second;
         if ramp_up_seconds > max_seconds {
             let what = format!(
-                "Max offset with {rows_per_second} rowsPerSecond is {max_seconds}, but 'rampUpTimeSeconds' is {ramp_up_seconds}: lower one of them"
+                "Max offset with {rows_per_second} rowsPerSecond is {max_seconds}, but 'rampUpTimeSeconds' is {ramp_up_seconds}: \
+                 lower one of them"
             );
             return Err(Error::invalid("INCORRECT_RAMP_UP_RATE", what).with_sqlstate("22003"));
         }

@@ -128,8 +128,10 @@ fn csv_quotes_and_trims_as_spark_does() {
         (
             &[("escape", "\""), ("header", "true"), ("nullValue", "NULL"), ("emptyValue", "EMPTY")][..],
             concat!(
-                "s,i\nplain,0\nlead,1\ntrail,2\n\"a,b\",3\n\"q\"\"q\",4\n\"\"\"q\"\"\",5\n\"q\"\"\",6\nback\\slash,7\n\"back\\\"\"both\",8\n",
-                "\"nl\nx\",9\n\"cr\rx\",10\ntab\tx,11\nEMPTY,12\nNULL,13\n\"#hash\",14\n'single',15\n\\,16\nctl,17\na\u{a0}b,18\n\"é,ž\",19\n",
+                "s,i\nplain,0\n",
+                "lead,1\ntrail,2\n\"a,b\",3\n\"q\"\"q\",4\n\"\"\"q\"\"\",5\n\"q\"\"\",6\nback\\slash,7\n\"back\\\"\"both\",8\n",
+                "\"nl\nx\",9\n\"cr\rx\",10\ntab\tx,11\n",
+                "EMPTY,12\nNULL,13\n\"#hash\",14\n'single',15\n\\,16\nctl,17\na\u{a0}b,18\n\"é,ž\",19\n",
                 "a,20\n\"\"\"x\"\"\",21\n\"a\\,b\",22\nEMPTY,23\n"
             ),
         ),

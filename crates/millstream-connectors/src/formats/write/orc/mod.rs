@@ -1,6 +1,7 @@
 //! ORC files of every type that Spark writes, nested ones and decimals included.
 //!
-//! The layout is the ORC specification's, version 0.12: integers in run-length encoding version 1, strings without dictionaries, no indexes.
+//! The layout is that of ORC's specification, version 0.12: integers in run-length encoding version 1, strings without dictionaries, no
+//! indexes.
 
 mod columns;
 mod message;
