@@ -164,7 +164,7 @@ impl Lines {
     }
 
     /// The next record.
-    pub fn next(&mut self) -> Line<'_> {
+    pub fn next_record(&mut self) -> Line<'_> {
         if self.at_start {
             if self.buffer.len() < 3 && !self.ended {
                 return Line::Incomplete;

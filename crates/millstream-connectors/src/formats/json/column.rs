@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, BooleanBufferBuilder, ListArray, MapArray, NullArray, NullBufferBuilder, PrimitiveArray,
-    StringArray, StructArray,
+    ArrayRef, BinaryArray, BooleanArray, BooleanBufferBuilder, ListArray, MapArray, NullArray, PrimitiveArray, StringArray, StructArray,
 };
-use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Field, FieldRef, Fields, Float32Type, Float64Type, Int8Type, Int16Type,
@@ -20,7 +19,9 @@ use super::object::Members;
 #[derive(Debug)]
 pub struct Column {
     pub(super) values: Values,
-    nulls: NullBufferBuilder,
+    length: usize,
+    /// Which values are no nulls, once there has been a null.
+    valid: Option<BooleanBufferBuilder>,
 }
 
 /// The values of a column, by what they are read as.
@@ -106,7 +107,7 @@ impl Bytes {
         self.bytes.truncate(end);
     }
 
-    fn take_strings(&mut self, nulls: Option<arrow::buffer::NullBuffer>) -> Result<StringArray, ArrowError> {
+    fn take_strings(&mut self, nulls: Option<NullBuffer>) -> Result<StringArray, ArrowError> {
         StringArray::try_new(self.offsets.take(), Buffer::from_vec(std::mem::take(&mut self.bytes)), nulls)
     }
 }
@@ -173,24 +174,34 @@ impl Column {
             },
             _ => Values::Null,
         };
-        Column { values, nulls: NullBufferBuilder::new(0) }
+        Column { values, length: 0, valid: None }
     }
 
     /// How many values there are.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.nulls.len()
+        self.length
     }
 
     /// The value that was just added to the values is no null.
     #[inline(always)]
     pub(super) fn added(&mut self) {
-        self.nulls.append_non_null();
+        self.length += 1;
+        if let Some(valid) = &mut self.valid {
+            valid.append(true);
+        }
     }
 
     /// Adds a null.
     pub fn push_null(&mut self) {
-        self.nulls.append_null();
+        let length = self.length;
+        let all_valid = || {
+            let mut valid = BooleanBufferBuilder::new(length + 1);
+            valid.append_n(length, true);
+            valid
+        };
+        self.valid.get_or_insert_with(all_valid).append(false);
+        self.length += 1;
         match &mut self.values {
             Values::Null => {}
             Values::Boolean(values) => values.append(false),
@@ -224,7 +235,10 @@ impl Column {
         if self.len() <= length {
             return;
         }
-        self.nulls.truncate(length);
+        self.length = length;
+        if let Some(valid) = &mut self.valid {
+            valid.truncate(length);
+        }
         match &mut self.values {
             Values::Null => {}
             Values::Boolean(values) => values.truncate(length),
@@ -273,8 +287,8 @@ impl Column {
     /// # Errors
     /// When a nested field that must not be null is null.
     pub fn finish(&mut self, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
-        let length = self.len();
-        let nulls = self.nulls.finish();
+        let length = std::mem::take(&mut self.length);
+        let nulls = self.valid.take().map(|mut valid| NullBuffer::new(valid.finish()));
         let array: ArrayRef = match &mut self.values {
             Values::Null => Arc::new(NullArray::new(length)),
             Values::Boolean(values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
@@ -329,7 +343,7 @@ impl Column {
     }
 }
 
-fn primitive<T: ArrowPrimitiveType>(values: &mut Vec<T::Native>, nulls: Option<arrow::buffer::NullBuffer>) -> Result<ArrayRef, ArrowError> {
+fn primitive<T: ArrowPrimitiveType>(values: &mut Vec<T::Native>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
     let values: ScalarBuffer<T::Native> = std::mem::take(values).into();
     Ok(Arc::new(PrimitiveArray::<T>::try_new(values, nulls)?))
 }

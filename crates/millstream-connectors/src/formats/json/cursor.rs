@@ -83,6 +83,22 @@ const fn zeros(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & HIGHS
 }
 
+/// Whether two pieces of the same length are equal. Names and words are so short that a call to compare memory costs more than comparing.
+#[inline(always)]
+fn same(one: &[u8], other: &[u8]) -> bool {
+    match (one.first_chunk::<8>(), other.first_chunk::<8>()) {
+        (Some(first), Some(expected)) if first == expected => {
+            // The last eight bytes overlap the first ones.
+            one.len() <= 8 || (one.len() <= 16 && one.last_chunk::<8>() == other.last_chunk::<8>()) || (one.len() > 16 && one == other)
+        }
+        (Some(_), _) | (None, Some(_)) => false,
+        (None, None) => match (one.first_chunk::<4>(), other.first_chunk::<4>()) {
+            (Some(first), Some(expected)) => first == expected && one.last_chunk::<4>() == other.last_chunk::<4>(),
+            _ => one.iter().zip(other).all(|(byte, expected)| byte == expected),
+        },
+    }
+}
+
 impl<'a> Cursor<'a> {
     /// At the beginning of a record.
     pub fn new(bytes: &'a [u8], syntax: &'a Syntax) -> Self {
@@ -202,7 +218,7 @@ impl<'a> Cursor<'a> {
     /// Whether the bytes here are exactly `expected`; then it steps over them.
     #[inline(always)]
     pub fn take(&mut self, expected: &[u8]) -> bool {
-        let found = self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(expected));
+        let found = self.bytes.get(self.at..self.at + expected.len()).is_some_and(|found| same(found, expected));
         if found {
             self.at += expected.len();
         }
@@ -245,7 +261,7 @@ impl<'a> Cursor<'a> {
         self.at = start;
         let mut escaped = false;
         loop {
-            self.to_special(quote);
+            self.seek_special(quote);
             match self.byte() {
                 Some(byte) if byte == quote => {
                     let raw = self.since(start);
@@ -265,7 +281,7 @@ impl<'a> Cursor<'a> {
 
     /// Goes to the next quote, backslash or control character, or to the end.
     #[inline(always)]
-    fn to_special(&mut self, quote: u8) {
+    fn seek_special(&mut self, quote: u8) {
         let quotes = ONES.wrapping_mul(quote as u64);
         while let Some(chunk) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) {
             let word = u64::from_le_bytes(*chunk);

@@ -30,7 +30,7 @@ pub async fn infer(files: &[FileRef], options: &JsonOptions) -> Result<SchemaRef
         let mut input = Input::open(file, &options.input).await?;
         let mut lines = Lines::new(options.separator.clone(), options.limit, true);
         loop {
-            match lines.next() {
+            match lines.next_record() {
                 Line::Record { bytes, utf8, .. } => inference.record(bytes, utf8, &file.url)?,
                 Line::TooLarge { .. } => {}
                 Line::Incomplete => match input.read(lines.space()).await? {

@@ -74,7 +74,7 @@ impl Reading {
         };
         let (mut decoded, mut read) = (0, 0);
         loop {
-            match self.lines.next() {
+            match self.lines.next_record() {
                 Line::Record { bytes, position, utf8 } => {
                     decoded += bytes.len();
                     decoder.record(bytes, position, utf8)?;

@@ -156,7 +156,7 @@ fn a_line_with_an_array_gives_a_row_for_each_element() {
         ["null|1|[{\"v\":1},{\"v\":\"x\"}]", "null|null|[{\"v\":1},{\"v\":\"x\"}]"]
     );
     assert_eq!(read("[{\"v\":1},5]", fields, &[]), ["null|null|[{\"v\":1},5]"]);
-    let many = format!("[{}]", vec!["{\"v\":1}"; 10].join(","));
+    let many = format!("[{}]", ["{\"v\":1}"; 10].join(","));
     assert_eq!(read(&many, kv(), &[]).len(), 10);
 }
 

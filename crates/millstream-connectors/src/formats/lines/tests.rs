@@ -6,7 +6,7 @@ fn split(bytes: &[u8], sizes: &[usize], separator: &Separator, limit: usize) -> 
     let mut lines = Lines::new(separator.clone(), limit, true);
     let (mut out, mut rest, mut turn) = (Vec::new(), bytes, 0);
     loop {
-        match lines.next() {
+        match lines.next_record() {
             Line::Record { bytes, position, utf8 } => {
                 assert!(!utf8 || std::str::from_utf8(bytes).is_ok());
                 out.push((position, Some(bytes.to_vec()), bytes.len() as u64));
@@ -44,12 +44,12 @@ fn every_line_end_counts_once() {
 #[test]
 fn an_oversized_record_is_never_held() {
     let mut lines = Lines::new(Separator::LineEnd, 10, true);
-    assert_eq!(lines.next(), Line::Incomplete);
+    assert_eq!(lines.next_record(), Line::Incomplete);
     lines.space().extend_from_slice(b"ok\n");
     lines.filled();
-    assert!(matches!(lines.next(), Line::Record { bytes: b"ok", position: 0, utf8: true }));
+    assert!(matches!(lines.next_record(), Line::Record { bytes: b"ok", position: 0, utf8: true }));
     for _ in 0..1000 {
-        assert_eq!(lines.next(), Line::Incomplete);
+        assert_eq!(lines.next_record(), Line::Incomplete);
         let space = lines.space();
         assert!(space.len() <= 10, "{}", space.len());
         space.extend_from_slice(&[b'x'; 100]);
@@ -57,10 +57,10 @@ fn an_oversized_record_is_never_held() {
     }
     lines.space().extend_from_slice(b"\nend");
     lines.filled();
-    assert_eq!(lines.next(), Line::TooLarge { position: 3, length: 100_000 });
+    assert_eq!(lines.next_record(), Line::TooLarge { position: 3, length: 100_000 });
     lines.finish();
-    assert!(matches!(lines.next(), Line::Record { bytes: b"end", position: 100_004, .. }));
-    assert_eq!(lines.next(), Line::End);
+    assert!(matches!(lines.next_record(), Line::Record { bytes: b"end", position: 100_004, .. }));
+    assert_eq!(lines.next_record(), Line::End);
 }
 
 proptest! {

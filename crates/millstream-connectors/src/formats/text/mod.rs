@@ -106,7 +106,7 @@ impl Reading {
     async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let mut rows = Rows { values: StringBuilder::new(), count: 0, wanted: !self.context.projection.is_empty() };
         while self.fault.is_none() {
-            match self.lines.next() {
+            match self.lines.next_record() {
                 Line::Record { bytes, position, .. } => {
                     if let Some(bad) = rows.push(bytes, position, &self.file.url) {
                         self.context.quarantine.put(bad);

@@ -74,14 +74,12 @@ fn parse_offset(text: &[u8]) -> Option<i32> {
     };
     let mut fields = [0_i32; 3];
     if digits.contains(&b':') {
-        let mut count = 0;
-        for part in digits.split(|byte| *byte == b':') {
+        for (count, part) in digits.split(|byte| *byte == b':').enumerate() {
             // One digit is fine for hours, and for minutes where no seconds follow.
             if part.is_empty() || part.len() > 2 || (count == 2 && part.len() != 2) {
                 return None;
             }
             *fields.get_mut(count)? = number(part)?;
-            count += 1;
         }
     } else {
         match digits.len() {
