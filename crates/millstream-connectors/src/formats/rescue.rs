@@ -1,7 +1,7 @@
 //! The rescued-data column: what a record has and the schema does not take, as a flat JSON object of one row.
 //!
-//! The offending top-level fields are its keys and `_file_path` is the file's URL; a row without offending fields has null. Strings are kept
-//! as JSON strings, numbers and truth values as they are written, objects and arrays as JSON text inside a string.
+//! The offending top-level fields are its keys and `_file_path` is the file's URL; a row without offending fields has null. Strings are
+//! kept as JSON strings, numbers and truth values as they are written, objects and arrays as JSON text inside a string.
 
 use millstream_core::options::OptionKind;
 use millstream_core::{OptionSpec, Options};

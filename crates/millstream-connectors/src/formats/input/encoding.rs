@@ -58,7 +58,7 @@ impl Transcoder {
         }
     }
 
-    /// Appends `bytes` as UTF-8. Bytes that are no character become U+FFFD; characters cut by the end of `bytes` are kept for the next call.
+    /// Appends `bytes` as UTF-8. Bytes that are no character become U+FFFD; a character cut by the end of `bytes` waits for the next call.
     pub(super) fn decode(&mut self, bytes: &[u8], buffer: &mut Vec<u8>, last: bool) {
         match self {
             Transcoder::Standard(decoder) => {

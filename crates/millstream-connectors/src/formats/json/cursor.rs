@@ -332,7 +332,12 @@ impl<'a> Cursor<'a> {
 
     /// Whether a number that is none (`NaN`, `-INF`) begins here, and then reads it.
     pub fn non_number(&mut self) -> Option<f64> {
-        if !self.syntax.non_numeric {
+        let word = match self.byte()? {
+            b'N' | b'I' => true,
+            b'-' | b'+' => self.bytes.get(self.at + 1) == Some(&b'I'),
+            _ => false,
+        };
+        if !word || !self.syntax.non_numeric {
             return None;
         }
         const WORDS: [(&[u8], f64); 6] = [
@@ -343,8 +348,7 @@ impl<'a> Cursor<'a> {
             (b"-Infinity", f64::NEG_INFINITY),
             (b"-INF", f64::NEG_INFINITY),
         ];
-        let value = WORDS.iter().find_map(|(word, value)| self.take(word).then_some(*value))?;
-        Some(value)
+        WORDS.iter().find_map(|(word, value)| self.take(word).then_some(*value))
     }
 
     /// Reads one of `true`, `false` and `null`.

@@ -300,7 +300,7 @@ impl Decoder {
             ErrorKind::BadRecord,
             "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION",
             format!(
-                "the record at byte {position} of {} is malformed ({}: {}) and the option mode is FAILFAST: PERMISSIVE keeps such records as nulls",
+                "the record at byte {position} of {} is malformed ({}: {}) and the mode is FAILFAST: PERMISSIVE keeps it as nulls",
                 self.url, malformed.reason, malformed.detail
             ),
         )

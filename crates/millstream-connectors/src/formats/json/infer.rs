@@ -1,5 +1,5 @@
-//! The schema of JSON files, by Spark's rules: whole numbers are bigint, others double, what disagrees is string, fields are in the order of
-//! their names.
+//! The schema of JSON files, by Spark's rules: whole numbers are bigint, others double, what disagrees is string, fields are in the order
+//! of their names.
 
 mod kind;
 #[cfg(test)]

@@ -71,7 +71,8 @@ proptest! {
         limit in 1_usize..40,
         which in 0_usize..4,
     ) {
-        let separator = [Separator::LineEnd, Separator::Text(b"|".to_vec()), Separator::Text(b"a|a".to_vec()), Separator::Never][which].clone();
+        let text_separator = |text: &[u8]| Separator::Text(text.to_vec());
+        let separator = [Separator::LineEnd, text_separator(b"|"), text_separator(b"a|a"), Separator::Never][which].clone();
         let whole = split(&text, &[text.len().max(1)], &separator, limit);
         prop_assert_eq!(&split(&text, &sizes, &separator, limit), &whole);
         prop_assert!(whole.iter().all(|(_, text, length)| (*length > limit as u64) == text.is_none()));

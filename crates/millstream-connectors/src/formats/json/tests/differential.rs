@@ -138,7 +138,8 @@ fn show(value: Option<&Value>, as_type: &DataType) -> String {
 proptest! {
     #[test]
     fn scalars_are_those_of_serde_json(values in proptest::collection::vec(object(), 1..8), pretty in any::<bool>()) {
-        let fields = vec![field("a", DataType::Int64), field("b", DataType::Utf8), field("c", DataType::Float64), field("d", DataType::Boolean)];
+        let fields = [("a", DataType::Int64), ("b", DataType::Utf8), ("c", DataType::Float64), ("d", DataType::Boolean)];
+        let fields = fields.map(|(name, data_type)| field(name, data_type)).to_vec();
         let mut text = String::new();
         for value in &values {
             // Spaces everywhere, but no line ends.

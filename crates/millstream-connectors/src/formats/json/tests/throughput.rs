@@ -38,7 +38,7 @@ fn throughput() {
         let key = n.wrapping_mul(2_654_435_761) % 1000;
         writeln!(
             flat,
-            "{{\"id\":{n},\"key\":\"key-{key}\",\"value\":{}.{:02},\"ts\":\"2024-01-02T03:04:{seconds:02}.{:03}Z\",\"note\":\"lorem ipsum dolor\"}}",
+            r#"{{"id":{n},"key":"key-{key}","value":{}.{:02},"ts":"2024-01-02T03:04:{seconds:02}.{:03}Z","note":"lorem ipsum dolor"}}"#,
             n % 997,
             n % 100,
             n % 1000
@@ -61,7 +61,7 @@ fn throughput() {
     for n in 0..100_000_u64 {
         writeln!(
             nested,
-            "{{\"id\": {n}, \"user\": {{\"name\": \"user {n}\", \"tags\": [\"a\", \"b\", \"c\"]}}, \"points\": [1.5, 2.25, {n}], \"text\": \"{}\"}}",
+            r#"{{"id": {n}, "user": {{"name": "user {n}", "tags": ["a", "b", "c"]}}, "points": [1.5, 2.25, {n}], "text": "{}"}}"#,
             "words with spaces and a \\\"quote\\\" ".repeat(4)
         )
         .unwrap();
