@@ -184,7 +184,7 @@ impl Lines {
         match self.find_end() {
             Some((end, next)) => self.record(end, next),
             None if !self.ended => {
-                if self.skipping.is_some() || self.buffer.len() - self.start > self.limit {
+                if self.skipping.is_some() || self.scanned - self.start > self.limit {
                     self.skip_ahead();
                 }
                 Line::Incomplete

@@ -42,6 +42,14 @@ fn every_line_end_counts_once() {
 }
 
 #[test]
+fn a_separator_cut_by_the_end_of_a_piece_does_not_count_as_record() {
+    let separator = Separator::Text(b"a|a".to_vec());
+    for piece in 1..8 {
+        assert_eq!(split(b"xxxxa|ay", &[piece], &separator, 4), [(0, Some(b"xxxx".to_vec()), 4), (7, Some(b"y".to_vec()), 1)]);
+    }
+}
+
+#[test]
 fn an_oversized_record_is_never_held() {
     let mut lines = Lines::new(Separator::LineEnd, 10, true);
     assert_eq!(lines.next_record(), Line::Incomplete);

@@ -135,6 +135,13 @@ fn show(value: Option<&Value>, as_type: &DataType) -> String {
     }
 }
 
+/// A row with its third column, a number, in the shortest digits that Rust finds: where two are as short, others may choose the other.
+fn same_numbers(row: &str) -> String {
+    let (rest, last) = row.rsplit_once('|').unwrap();
+    let (rest, number) = rest.rsplit_once('|').unwrap();
+    format!("{rest}|{}|{last}", number.parse::<f64>().map_or_else(|_| number.to_owned(), |number| format!("{number:?}")))
+}
+
 proptest! {
     #[test]
     fn scalars_are_those_of_serde_json(values in proptest::collection::vec(object(), 1..8), pretty in any::<bool>()) {
@@ -151,7 +158,8 @@ proptest! {
             .iter()
             .map(|value| fields.iter().map(|field| show(value.get(field.name()), field.data_type())).collect::<Vec<_>>().join("|"))
             .collect();
-        prop_assert_eq!(outcome.rows, expected);
+        let actual: Vec<String> = outcome.rows.iter().map(|row| same_numbers(row)).collect();
+        prop_assert_eq!(actual, expected);
         prop_assert!(outcome.bad.iter().all(|bad| bad.reason == "TYPE_MISMATCH"));
     }
 
