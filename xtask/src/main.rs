@@ -3,6 +3,7 @@
 mod check;
 mod demo;
 mod drill;
+mod generate;
 mod interop;
 mod process;
 mod python;
@@ -22,6 +23,7 @@ cargo xtask <task>
   tidy      the tidy rules alone: crate edges, file length, names, one version of shared dependencies
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
   interop   hand a query from Spark to Millstream and back
+  gen       write the documents that come from the code
 ";
 
 fn main() -> ExitCode {
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::tidy(),
         "drill" => drill::drill(rest),
         "interop" => interop::interop(),
+        "gen" => generate::generate(),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             Ok(())

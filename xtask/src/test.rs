@@ -1,12 +1,13 @@
 //! `cargo xtask test`: everything that must hold, in one command.
 
 use crate::process::{Outcome, cargo, run};
-use crate::{check, demo, drill, interop};
+use crate::{check, demo, drill, generate, interop};
 
 /// Lints, unit and property tests, the demo read by another implementation, 20 kills, and the relay with real Spark.
 pub fn test() -> Outcome {
     check::check()?;
     run(cargo().args(["test", "--workspace", "--locked", "--quiet"]))?;
+    generate::up_to_date()?;
     demo::verified()?;
     drill::drill(&[])?;
     interop::interop()

@@ -28,7 +28,7 @@ async fn run(input: &str, output: &str, checkpoint: &str, schema: &str) -> Resul
     let wiring = Wiring::system();
     let session = Session::new(wiring.registry(std::io::stdout()), SessionOptions::default())?;
     let read = ReadRequest {
-        schema: Some(parse_schema(schema)?),
+        schema: Some(Arc::new(parse_schema(schema)?)),
         paths: vec![input.to_owned()],
         options: Options::new().with("maxFilesPerTrigger", "1"),
     };

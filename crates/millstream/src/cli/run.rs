@@ -1,0 +1,117 @@
+//! `millstream run`: runs a pipeline, once or until it is stopped.
+
+use std::sync::Arc;
+
+use clap::Args;
+use millstream::wiring::{Wiring, owner};
+use millstream_core::{Error, Result};
+use millstream_engine::{Session, SessionOptions};
+use millstream_spark::pipelines::{Pipeline, RunOptions};
+use millstream_spark::sql::Variables;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::PipelineArgs;
+use crate::terminal::{self, Reporter};
+
+/// Events that may wait for the terminal; beyond that progress reports are lost, totals are not.
+const EVENTS: usize = 1_024;
+
+/// Arguments of `millstream run`.
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    pipeline: PipelineArgs,
+
+    /// Bring every table up to date and stop; otherwise run until Ctrl-C
+    #[arg(long)]
+    once: bool,
+
+    /// Compute this table again from nothing; may be repeated
+    #[arg(long, value_name = "TABLE")]
+    full_refresh: Vec<String>,
+
+    /// Compute every table again from nothing
+    #[arg(long, conflicts_with = "full_refresh")]
+    full_refresh_all: bool,
+
+    /// Report as JSON lines on standard output
+    #[arg(long)]
+    json: bool,
+
+    /// Take checkpoints from another process that still holds them; that process is fenced and changes nothing any more
+    #[arg(long)]
+    takeover: bool,
+
+    /// Accept checkpoints that were copied or moved from somewhere else
+    #[arg(long)]
+    adopt: bool,
+
+    /// Tasks that a batch runs at once; the number of cores by default
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    parallelism: Option<u16>,
+}
+
+/// Reads a pipeline and opens its storage.
+pub(super) async fn load(wiring: &Wiring, args: &PipelineArgs, options: SessionOptions) -> Result<Pipeline> {
+    let session = Session::new(wiring.registry(std::io::stdout()), options)?;
+    let mut variables = Variables::new();
+    for (key, value) in &args.variables {
+        variables.set(key, value);
+    }
+    let root = wiring.pipeline_root(&args.storage.storage).await?;
+    Pipeline::load(session, &args.pipeline, &variables, root).await
+}
+
+/// Runs the pipeline and reports what it did. The error is that of the first flow that failed.
+pub(super) async fn run(args: RunArgs) -> Result<()> {
+    let wiring = Wiring::system();
+    let mut options = SessionOptions { owner: owner(), takeover: args.takeover, adopt: args.adopt, ..SessionOptions::default() };
+    if let Some(parallelism) = args.parallelism {
+        options.parallelism = usize::from(parallelism);
+    }
+    let pipeline = load(&wiring, &args.pipeline, options).await?;
+    let stop = CancellationToken::new();
+    tokio::spawn(stop_on_signal(stop.clone()));
+
+    let (events, reports) = mpsc::channel(EVENTS);
+    let reporter: Box<dyn Reporter> = if args.json { Box::new(terminal::Lines) } else { Box::new(terminal::Bars::new()) };
+    let shown = tokio::spawn(terminal::show(reporter, reports));
+    let run_options = RunOptions {
+        once: args.once,
+        full_refresh: args.full_refresh,
+        full_refresh_all: args.full_refresh_all,
+        ..RunOptions::default()
+    };
+    let outcome = pipeline.run(run_options, events, stop).await;
+    let reporter = shown.await.map_err(|error| Error::internal("the report ended early").caused_by(error))?;
+    let summary = outcome?;
+    reporter.summary(&summary);
+    match summary.error() {
+        None => Ok(()),
+        Some(error) => Err(copy(error)),
+    }
+}
+
+/// A failed flow's error belongs to its summary; the command's own error says the same.
+fn copy(error: &Arc<Error>) -> Error {
+    Error::new(error.kind(), error.code().to_owned(), error.message())
+}
+
+/// Asks the run to stop at the first Ctrl-C or SIGTERM, and ends the process at the second.
+#[expect(clippy::print_stderr, reason = "the answer to a signal")]
+async fn stop_on_signal(stop: CancellationToken) {
+    let Ok(mut terminated) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
+    for first in [true, false] {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminated.recv() => {}
+        }
+        if first {
+            eprintln!("stopping; again to end at once");
+            stop.cancel();
+        } else {
+            std::process::exit(i32::from(millstream_core::ErrorKind::Cancelled.exit_code()));
+        }
+    }
+}
