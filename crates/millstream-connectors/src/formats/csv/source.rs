@@ -84,7 +84,7 @@ impl RecordSource {
     pub(super) fn drain(&mut self, mut each: impl FnMut(Record<'_>) -> Result<bool>) -> Result<Drained> {
         loop {
             let line = match &mut self.splitter {
-                Splitter::Lines(lines) => lines.next(),
+                Splitter::Lines(lines) => lines.next_record(),
                 Splitter::Records(records) => records.next(),
             };
             let go_on = match line {
