@@ -19,11 +19,11 @@ use uuid::Uuid;
 
 use crate::codec::boundary::{self, Boundary};
 use crate::codec::epoch::Claim;
-use crate::codec::metadata::{self, Metadata};
 use crate::codec::{Author, Flaw, commits, offsets};
 use crate::epoch;
+use crate::identity::{identify, location};
 use crate::layout::{Entry, Layout, Log, hadoop_checksum};
-use crate::lock::{Holder, Lock, Place, concurrent_query};
+use crate::lock::{self, Holder, Lock};
 use crate::objects::{Created, Found, Objects};
 use crate::source_log::CheckpointSourceLog;
 use crate::state::StateManifest;
@@ -144,7 +144,7 @@ impl Checkpoint {
     /// - `CHECKPOINT_RECORD_DAMAGED` or `INVALID_LOG_VERSION.MAX_SUPPORTED_VERSION` when `metadata` cannot be read;
     /// - `STORE_WITHOUT_CONDITIONAL_CREATE` when the store cannot keep two writers apart, and other `STORE_…` codes when it fails.
     pub async fn open(store: Arc<dyn ObjectStore>, root: Path, url: Url, options: CheckpointOptions) -> Result<Checkpoint> {
-        let place = place(&store, &root, &url)?;
+        let place = lock::place(&store, &root, &url)?;
         let objects = Objects::new(store.clone(), options.clock.clone(), url.scheme() == "file");
         if url.scheme() != "file" {
             probe(store.as_ref(), &root, options.ids.as_ref()).await?;
@@ -154,7 +154,7 @@ impl Checkpoint {
         let metadata = identify(&objects, &layout, &here, &options).await?;
         let writer = options.ids.next();
         let holder = Holder { pid: std::process::id(), owner: options.owner.clone(), query_id: metadata.id, writer };
-        let lock = lock(&place, &holder, &url, &options).await?;
+        let lock = lock::acquire(&place, &holder, &url, &options).await?;
         let boundary = match objects.read_record(&layout.boundary(), |bytes| boundary::decode(bytes)).await? {
             Found::Record(boundary) => boundary,
             Found::Nothing => Boundary::default(),
@@ -409,96 +409,6 @@ impl Shared {
     pub fn note_hadoop_checksum(&self, path: Path) {
         self.hadoop_checksums.lock().insert(path);
     }
-}
-
-/// Reads `metadata`, or creates it in a new checkpoint.
-async fn identify(objects: &Objects, layout: &Layout, here: &str, options: &CheckpointOptions) -> Result<Metadata> {
-    let path = layout.metadata();
-    match objects.read_record(&path, |bytes| metadata::decode(bytes)).await? {
-        Found::Record(metadata) => return Ok(metadata),
-        Found::Flawed(Flaw::Torn(_), bytes) if !has_logs(objects, layout).await? => {
-            tail::set_aside(objects, &path, &bytes, options.ids.next()).await?;
-        }
-        Found::Flawed(flaw, _) => return Err(flawed(&path, flaw)),
-        Found::Nothing if has_logs(objects, layout).await? => {
-            return Err(Error::new(
-                ErrorKind::CheckpointIncompatible,
-                "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
-                format!(
-                    "Checkpoint location {here} is in an inconsistent state: the metadata file is missing but offset and/or commit logs \
-                     contain data. Please restore the metadata file or create a new checkpoint directory."
-                ),
-            )
-            .with_sqlstate("42K03"));
-        }
-        Found::Nothing => {}
-    }
-    crash::point("metadata.before");
-    let new = Metadata { id: options.ids.next(), location: Some(here.to_owned()) };
-    let created = objects.create(&path, &[metadata::encode(&new)]).await?;
-    crash::point("metadata.after");
-    match created {
-        Created::Ours => Ok(new),
-        Created::Other(_) => match objects.read_record(&path, |bytes| metadata::decode(bytes)).await? {
-            Found::Record(metadata) => Ok(metadata),
-            Found::Flawed(flaw, _) => Err(flawed(&path, flaw)),
-            Found::Nothing => Err(Error::internal(format!("{path} appeared and disappeared"))),
-        },
-    }
-}
-
-async fn has_logs(objects: &Objects, layout: &Layout) -> Result<bool> {
-    for log in Log::ALL {
-        let listed = objects.list(&layout.log(log)).await?;
-        let record = |name: Option<&str>| matches!(name.map(Entry::parse), Some(Entry::Record(_)));
-        if listed.iter().any(|object| record(object.location.filename())) || objects.exists(&layout.record(log, 0)).await? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-fn place(store: &Arc<dyn ObjectStore>, root: &Path, url: &Url) -> Result<Place> {
-    match url.scheme() {
-        "file" => url.to_file_path().map(Place::Directory).map_err(|()| {
-            Error::invalid("INVALID_CHECKPOINT_LOCATION", format!("the checkpoint location {} is not a path on this machine", location(url)))
-        }),
-        // Memory stores have no name of their own; the store itself is what runs share.
-        "memory" => Ok(Place::Process(format!("{:p}/{root}", Arc::as_ptr(store).cast::<()>()))),
-        _ => Ok(Place::Process(location(url))),
-    }
-}
-
-async fn lock(place: &Place, holder: &Holder, url: &Url, options: &CheckpointOptions) -> Result<Lock> {
-    let mut held = match Lock::acquire(place, holder, options.takeover)? {
-        Ok(lock) => return Ok(lock),
-        Err(held) => held,
-    };
-    if let (Some(stop), Some(other)) = (&options.stop_other, &held)
-        && other.pid == holder.pid
-        && stop(other.clone()).await?
-    {
-        // The other run answered; its last reference may still be on its way out.
-        for _ in 0..100 {
-            match Lock::acquire(place, holder, false)? {
-                Ok(lock) => return Ok(lock),
-                Err(still) => held = still,
-            }
-            options.clock.sleep(Duration::from_millis(20)).await;
-        }
-    }
-    Err(concurrent_query(url, &held))
-}
-
-/// The URL without what may be secret in it.
-pub(crate) fn location(url: &Url) -> String {
-    let mut plain = url.clone();
-    // Both fail only for URLs that cannot have a user.
-    let _ = plain.set_username("");
-    let _ = plain.set_password(None);
-    plain.set_query(None);
-    plain.set_fragment(None);
-    plain.as_str().trim_end_matches('/').to_owned()
 }
 
 /// The error for a record that cannot be used.

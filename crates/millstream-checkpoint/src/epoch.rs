@@ -27,7 +27,12 @@ const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 ///
 /// # Errors
 /// Those of the store.
-pub(crate) async fn claim(objects: &Objects, layout: &Layout, floor: u64, claim_of: impl Fn(u64, Option<&Claim>) -> Claim) -> Result<Claim> {
+pub(crate) async fn claim(
+    objects: &Objects,
+    layout: &Layout,
+    floor: u64,
+    claim_of: impl Fn(u64, Option<&Claim>) -> Claim,
+) -> Result<Claim> {
     let mut latest = claims(objects, layout).await?.into_iter().map(|(epoch, _)| epoch).max().unwrap_or(0).max(floor);
     crash::point("epoch.before");
     let claim = loop {

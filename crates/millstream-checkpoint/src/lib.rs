@@ -18,6 +18,7 @@
 mod checkpoint;
 mod codec;
 mod epoch;
+mod identity;
 mod layout;
 mod lock;
 mod objects;
@@ -32,3 +33,6 @@ pub use codec::FACTS;
 pub use codec::conf::SPARK_DEFAULTS;
 pub use codec::offsets::SOURCES_FIELD;
 pub use lock::Holder;
+
+#[cfg(test)]
+mod tests;

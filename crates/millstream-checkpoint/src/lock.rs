@@ -8,14 +8,19 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use millstream_core::{Error, ErrorKind, Result};
+use object_store::ObjectStore;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use url::Url;
 use uuid::Uuid;
+
+use crate::checkpoint::CheckpointOptions;
+use crate::identity::location;
 
 /// The query that holds a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,18 +47,23 @@ pub(crate) enum Place {
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
 pub(crate) enum Lock {
-    File { _file: File },
-    Process { name: String, writer: Uuid },
+    File {
+        _file: File,
+    },
+    Process {
+        name: String,
+        writer: Uuid,
+    },
     /// The file system has no locks.
     Unsupported,
 }
 
 /// Who holds the lock, `None` when that cannot be read.
-pub(crate) type Held = Option<Holder>;
+type Held = Option<Holder>;
 
 impl Lock {
     /// Takes the lock for `holder`, or says who has it. `takeover` takes it from whoever has it.
-    pub fn acquire(place: &Place, holder: &Holder, takeover: bool) -> Result<Result<Lock, Held>> {
+    fn acquire(place: &Place, holder: &Holder, takeover: bool) -> Result<Result<Lock, Held>> {
         match place {
             Place::Directory(directory) => acquire_file(directory, holder, takeover).map_err(|error| {
                 Error::new(
@@ -96,10 +106,11 @@ fn in_process() -> std::sync::MutexGuard<'static, HashMap<String, Holder>> {
 fn acquire_file(directory: &Path, holder: &Holder, takeover: bool) -> std::io::Result<Result<Lock, Held>> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let path = directory.join("LOCK");
-    if takeover && let Err(error) = std::fs::remove_file(&path) {
-        if error.kind() != std::io::ErrorKind::NotFound {
-            return Err(error);
-        }
+    if takeover
+        && let Err(error) = std::fs::remove_file(&path)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(error);
     }
     loop {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
@@ -131,8 +142,48 @@ fn acquire_file(directory: &Path, holder: &Holder, takeover: bool) -> std::io::R
     }
 }
 
+/// Where the lock of the checkpoint at `url` is.
+pub(crate) fn place(store: &Arc<dyn ObjectStore>, root: &object_store::path::Path, url: &Url) -> Result<Place> {
+    match url.scheme() {
+        "file" => url.to_file_path().map(Place::Directory).map_err(|()| {
+            Error::invalid(
+                "INVALID_CHECKPOINT_LOCATION",
+                format!("the checkpoint location {} is not a path on this machine", location(url)),
+            )
+        }),
+        // Memory stores have no name of their own; the store itself is what runs share.
+        "memory" => Ok(Place::Process(format!("{:p}/{root}", Arc::as_ptr(store).cast::<()>()))),
+        _ => Ok(Place::Process(location(url))),
+    }
+}
+
+/// Takes the lock for `holder`, where the options allow it from whoever has it.
+///
+/// # Errors
+/// `CONCURRENT_QUERY` when another run keeps it.
+pub(crate) async fn acquire(place: &Place, holder: &Holder, url: &Url, options: &CheckpointOptions) -> Result<Lock> {
+    let mut held = match Lock::acquire(place, holder, options.takeover)? {
+        Ok(lock) => return Ok(lock),
+        Err(held) => held,
+    };
+    if let (Some(stop), Some(other)) = (&options.stop_other, &held)
+        && other.pid == holder.pid
+        && stop(other.clone()).await?
+    {
+        // The other run answered; its last reference may still be on its way out.
+        for _ in 0..100 {
+            match Lock::acquire(place, holder, false)? {
+                Ok(lock) => return Ok(lock),
+                Err(still) => held = still,
+            }
+            options.clock.sleep(Duration::from_millis(20)).await;
+        }
+    }
+    Err(concurrent_query(url, &held))
+}
+
 /// The error for a checkpoint that another live query uses.
-pub(crate) fn concurrent_query(url: &Url, held: &Held) -> Error {
+fn concurrent_query(url: &Url, held: &Held) -> Error {
     let who = match held {
         Some(holder) => format!("query {}, {} (process {})", holder.query_id, holder.owner, holder.pid),
         None => "a process that did not write its name".to_owned(),
@@ -142,7 +193,7 @@ pub(crate) fn concurrent_query(url: &Url, held: &Held) -> Error {
         "CONCURRENT_QUERY",
         format!(
             "Another instance of this query runs on the checkpoint {}: {who}. Stop it first, or give this query its own checkpoint.",
-            crate::checkpoint::location(url)
+            location(url)
         ),
     )
     .with_sqlstate("0A000")

@@ -181,17 +181,15 @@ impl Objects {
         }
     }
 
-    async fn pause_or_give_up(
-        &self,
-        attempt: &mut u32,
-        verb: &str,
-        path: &Path,
-        error: StoreError,
-    ) -> Result<()> {
+    async fn pause_or_give_up(&self, attempt: &mut u32, verb: &str, path: &Path, error: StoreError) -> Result<()> {
         use StoreError as E;
         let hopeless = matches!(
             error,
-            E::PermissionDenied { .. } | E::Unauthenticated { .. } | E::InvalidPath { .. } | E::NotSupported { .. } | E::NotImplemented { .. }
+            E::PermissionDenied { .. }
+                | E::Unauthenticated { .. }
+                | E::InvalidPath { .. }
+                | E::NotSupported { .. }
+                | E::NotImplemented { .. }
         );
         if hopeless || *attempt >= ATTEMPTS - 1 {
             return Err(to_error(format!("cannot {verb} {path}"), error));

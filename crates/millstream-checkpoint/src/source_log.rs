@@ -19,6 +19,8 @@ use crate::codec::{Flaw, lines};
 use crate::layout::Entry;
 use crate::objects::Created;
 
+const HOLE: &str = "CHECKPOINT_LOG_HOLE";
+
 /// The log of one source.
 #[derive(Debug)]
 pub(crate) struct CheckpointSourceLog {
@@ -103,7 +105,25 @@ impl CheckpointSourceLog {
     /// What a file that must be there has in it, read with `decode`.
     async fn file<T>(&self, id: u64, form: Form, decode: impl Fn(&Bytes) -> Result<T, Flaw>) -> Result<T> {
         let path = self.path(id, form);
-        self.shared.record(&path, decode).await?.ok_or_else(|| missing(&path))
+        match self.shared.record(&path, decode).await? {
+            Some(contents) => Ok(contents),
+            None => Err(self.missing(id, form).await),
+        }
+    }
+
+    /// The error for a file that must be there. For a run that no longer owns the checkpoint it is no wonder.
+    async fn missing(&self, id: u64, form: Form) -> Error {
+        if let Err(fenced) = self.shared.ensure_owner().await {
+            return fenced;
+        }
+        Error::new(
+            ErrorKind::CheckpointIncompatible,
+            HOLE,
+            format!(
+                "{} is missing from the checkpoint: it was edited or damaged. Restore the file from a backup, or start a new checkpoint.",
+                self.path(id, form)
+            ),
+        )
     }
 
     /// The files that together hold the entries of all batches before `end`, oldest first.
@@ -114,7 +134,10 @@ impl CheckpointSourceLog {
         for id in first..end {
             let form = match files.known.get(&id) {
                 Some(form) => *form,
-                None => self.find(id).await?.ok_or_else(|| missing(&self.path(id, Form::Plain)))?,
+                None => match self.find(id).await? {
+                    Some(form) => form,
+                    None => return Err(self.missing(id, Form::Plain).await),
+                },
             };
             if form == Form::Compact {
                 chain.clear();
@@ -154,6 +177,23 @@ impl CheckpointSourceLog {
             entries.retain(|entry| lines::batch_of(entry) == Some(id));
         }
         Ok((batch == id || !entries.is_empty()).then_some(entries))
+    }
+
+    async fn read_all(
+        &self,
+        files: &Files,
+        batch_of: &(dyn for<'e> Fn(&'e str) -> Option<u64> + Send + Sync),
+    ) -> Result<Vec<(u64, String)>> {
+        let Some(newest) = files.known.keys().next_back().copied() else { return Ok(Vec::new()) };
+        let mut all = Vec::new();
+        for (batch, form) in self.chain(files, newest + 1).await? {
+            let entries = self.file(batch, form, lines::decode).await?;
+            all.extend(entries.into_iter().map(|entry| match form {
+                Form::Plain => (batch, entry),
+                Form::Compact => (batch_of(&entry).unwrap_or(batch), entry),
+            }));
+        }
+        Ok(all)
     }
 
     /// The compacted batch below which files may go by Spark's rule, if there are any.
@@ -208,7 +248,9 @@ impl CheckpointSourceLog {
 impl SourceLog for CheckpointSourceLog {
     async fn add(&self, id: u64, entries: &[String]) -> Result<()> {
         if let Some(entry) = entries.iter().find(|entry| !lines::is_entry(entry)) {
-            return Err(Error::internal(format!("{entry:?} is not an entry of a source's log: one line, and JSON if it starts with a brace")));
+            return Err(Error::internal(format!(
+                "{entry:?} is not an entry of a source's log: one line, and JSON if it starts with a brace"
+            )));
         }
         let mut files = self.files.lock().await;
         let files = self.load(&mut files).await?;
@@ -248,24 +290,13 @@ impl SourceLog for CheckpointSourceLog {
 
     async fn all(&self, batch_of: &(dyn for<'e> Fn(&'e str) -> Option<u64> + Send + Sync)) -> Result<Vec<(u64, String)>> {
         let mut files = self.files.lock().await;
-        let files = self.load(&mut files).await?;
-        let Some(newest) = files.known.keys().next_back().copied() else { return Ok(Vec::new()) };
-        let mut all = Vec::new();
-        for (batch, form) in self.chain(files, newest + 1).await? {
-            let entries = self.file(batch, form, lines::decode).await?;
-            all.extend(entries.into_iter().map(|entry| match form {
-                Form::Plain => (batch, entry),
-                Form::Compact => (batch_of(&entry).unwrap_or(batch), entry),
-            }));
+        match self.read_all(self.load(&mut files).await?, batch_of).await {
+            Err(error) if error.code() == HOLE => {
+                // The run before may have ended with a clean-up that came after our listing.
+                *files = None;
+                self.read_all(self.load(&mut files).await?, batch_of).await
+            }
+            outcome => outcome,
         }
-        Ok(all)
     }
-}
-
-fn missing(path: &Path) -> Error {
-    Error::new(
-        ErrorKind::CheckpointIncompatible,
-        "CHECKPOINT_LOG_HOLE",
-        format!("{path} is missing from the checkpoint: it was edited or damaged. Restore the file from a backup, or start a new checkpoint."),
-    )
 }

@@ -101,7 +101,8 @@ impl StateManifest {
     /// # Errors
     /// `INTERNAL_ERROR` when the record's own facts are not an object.
     pub fn put_into(&self, record: &mut CommitRecord) -> Result<()> {
-        let manifest = serde_json::to_value(self).map_err(|error| Error::internal("a state manifest does not serialise").caused_by(error))?;
+        let manifest =
+            serde_json::to_value(self).map_err(|error| Error::internal("a state manifest does not serialise").caused_by(error))?;
         match record.extra.entry(FACTS.to_owned()).or_insert_with(|| Value::Object(Map::new())) {
             Value::Object(facts) => drop(facts.insert(FIELD.to_owned(), manifest)),
             other => return Err(Error::internal(format!("the {FACTS} field of a commit record is {other} and not an object"))),

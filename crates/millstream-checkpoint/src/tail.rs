@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use millstream_core::Result;
-use millstream_core::recovery::LogTail;
+use millstream_core::recovery::{LogTail, resume};
 use object_store::path::Path;
 use uuid::Uuid;
 
@@ -12,8 +12,23 @@ use crate::layout::{Log, hadoop_checksum, torn};
 use crate::objects::{Found, Objects};
 use crate::state::StateManifest;
 
+/// How often the logs are read when they do not fit together.
+const ATTEMPTS: u32 = 3;
+
 pub(crate) async fn read(shared: &Shared) -> Result<LogTail> {
-    shared.ensure_owner().await?;
+    let mut attempt = 1;
+    loop {
+        shared.ensure_owner().await?;
+        let tail = read_once(shared).await?;
+        // The run before may still be in the middle of one last write or clean-up; what it does not explain is a hole.
+        if attempt == ATTEMPTS || resume(&tail).is_ok() {
+            return Ok(tail);
+        }
+        attempt += 1;
+    }
+}
+
+async fn read_once(shared: &Shared) -> Result<LogTail> {
     let latest_commit = newest(shared, Log::Commits, None, |bytes| commits::decode(bytes)).await?;
     let committed = latest_commit.as_ref().map(|(id, _)| *id);
     let latest_offsets = newest(shared, Log::Offsets, committed, |bytes| offsets::decode(bytes)).await?;

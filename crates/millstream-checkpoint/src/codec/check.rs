@@ -42,10 +42,8 @@ pub(crate) fn verify(record: &[u8], line_end: usize) -> Seal {
     let Some(value) = value_start(record.get(..line_end).unwrap_or_default()) else { return Seal::Absent };
     let stated = &record[value..value + BLANK.len()];
     let Some((crc, length)) = parse(stated) else { return Seal::Changed };
-    let actual = crc32c::crc32c_append(
-        crc32c::crc32c_append(crc32c::crc32c(&record[..value]), BLANK.as_bytes()),
-        &record[value + BLANK.len()..],
-    );
+    let actual =
+        crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&record[..value]), BLANK.as_bytes()), &record[value + BLANK.len()..]);
     match (actual == crc, length == record.len() as u64) {
         (true, true) => Seal::Intact,
         (false, false) if length > record.len() as u64 => Seal::CutOff,

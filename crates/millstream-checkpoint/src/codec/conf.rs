@@ -17,10 +17,7 @@ pub const SPARK_DEFAULTS: &[(&str, &str)] = &[
     ("spark.sql.streaming.queryEvolution.enableSourceEvolution", "false"),
     ("spark.sql.streaming.stateStore.compression.codec", "lz4"),
     ("spark.sql.streaming.stateStore.encodingFormat", "unsaferow"),
-    (
-        "spark.sql.streaming.stateStore.providerClass",
-        "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
-    ),
+    ("spark.sql.streaming.stateStore.providerClass", "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"),
     ("spark.sql.streaming.stateStore.rocksdb.formatVersion", "5"),
     ("spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion", "2"),
     ("spark.sql.streaming.stateStore.rowChecksum.enabled", "false"),
