@@ -80,7 +80,7 @@ impl Cleaner {
                 }
             }
             None => {
-                let cleaning = futures::stream::iter(files.iter()).map(|file| self.clean_in_store(lister, file));
+                let cleaning = futures::stream::iter(files.clone()).map(|file| async move { self.clean_in_store(lister, &file).await });
                 cleaning.buffered(CONCURRENCY).collect().await
             }
         };

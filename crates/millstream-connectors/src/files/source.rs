@@ -270,7 +270,7 @@ impl Source for FileSource {
     async fn latest_offset(&self, start: Option<&Offset>, limit: &ReadLimit) -> Result<Option<Offset>> {
         let after = log::next_batch(start)?;
         let mut state = self.state.lock().await;
-        // Files that a run logged and did not live to plan are a batch of their own, so that the limit holds.
+        // What a run logged and did not live to plan comes first and, under a limit, alone.
         let planned_before = state.next > after && *limit != ReadLimit::AllAvailable;
         if !planned_before {
             if state.backlog.needs_listing() {
@@ -281,11 +281,9 @@ impl Source for FileSource {
                 self.write_log(&mut state, batch).await?;
             }
         }
-        self.show(&state, planned_before);
-        match state.next.checked_sub(1).filter(|_| state.next > after) {
-            Some(last) => log::offset(last).map(Some),
-            None => Ok(start.cloned()),
-        }
+        let last = if planned_before { after } else { state.next.saturating_sub(1) };
+        self.show(&state, last + 1 < state.next);
+        if state.next > after { log::offset(last).map(Some) } else { Ok(start.cloned()) }
     }
 
     async fn plan(&self, start: Option<&Offset>, end: &Offset) -> Result<Vec<Arc<dyn Split>>> {
