@@ -17,8 +17,8 @@ use futures::{StreamExt, stream};
 use millstream_core::Clock;
 use object_store::path::Path;
 use object_store::{
-    Attributes, CopyMode, CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, RenameTargetMode, Result,
+    Attributes, CopyMode, CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, RenameTargetMode, Result,
 };
 
 use super::failure::{STORE, file_failure};
@@ -98,7 +98,9 @@ impl Inner {
         let meta = object_meta(location.clone(), &metadata);
         options.check_preconditions(&meta)?;
         let range = match &options.range {
-            Some(range) => range.as_range(meta.size).map_err(|error| object_store::Error::Generic { store: STORE, source: error.into() })?,
+            Some(range) => {
+                range.as_range(meta.size).map_err(|error| object_store::Error::Generic { store: STORE, source: error.into() })?
+            }
             None => 0..meta.size,
         };
         let payload = if options.head || range.end - range.start > INLINE_READ {

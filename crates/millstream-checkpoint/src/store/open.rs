@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::{Clock, Ids, Options, Result};
+use object_store::ObjectStore;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3CopyIfNotExists};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::ObjectStore;
 use parking_lot::Mutex;
 use url::Url;
 

@@ -30,7 +30,9 @@ pub async fn probe(store: &dyn ObjectStore, prefix: &Path, ids: &dyn Ids) -> Res
 async fn check(store: &dyn ObjectStore, again: &Path, race: &Path) -> Result<()> {
     let cannot = |error| to_error(format!("cannot create an object in {store}"), error);
     match create(store, again, 0).await {
-        Err(object_store::Error::NotImplemented { .. }) => return Err(refuse(store, "conditional creates are not implemented or turned off")),
+        Err(object_store::Error::NotImplemented { .. }) => {
+            return Err(refuse(store, "conditional creates are not implemented or turned off"));
+        }
         outcome => outcome.map_err(cannot)?,
     }
     match create(store, again, 1).await {

@@ -233,6 +233,7 @@ fn without_hard_links(path: &Path, error: io::Error) -> object_store::Error {
 }
 
 fn sync_failed(path: &Path, error: io::Error) -> object_store::Error {
-    let message = format!("{} could not be made durable; whatever was written is lost or unknown. Check the disk and restart", path.display());
+    let message =
+        format!("{} could not be made durable; whatever was written is lost or unknown. Check the disk and restart", path.display());
     carry(Error::new(ErrorKind::StoreUnavailable, "STORE_SYNC_FAILED", message).caused_by(error))
 }

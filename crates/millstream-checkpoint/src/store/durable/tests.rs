@@ -250,9 +250,9 @@ async fn of_many_creators_of_one_object_exactly_one_wins() {
         let location = Path::from(format!("round/{round}/commit"));
         let racers = (0..8).map(|racer| {
             let (store, location) = (if racer % 2 == 0 { first.clone() } else { second.clone() }, location.clone());
-            tokio::spawn(async move {
-                store.put_opts(&location, format!("racer {racer}").into(), PutMode::Create.into()).await.map(|_| racer)
-            })
+            tokio::spawn(
+                async move { store.put_opts(&location, format!("racer {racer}").into(), PutMode::Create.into()).await.map(|_| racer) },
+            )
         });
         let mut winners = Vec::new();
         for outcome in join_all(racers).await {
@@ -432,7 +432,7 @@ async fn settling_removes_the_files_of_dead_writers_only() {
     // The clock of the test is at the beginning of 1970: both files are from the future.
     assert_eq!(store.settle(&root, age).await.unwrap(), 0);
     let clock = super::super::testing::TestClock::default();
-    clock.now_ms.store(i64::MAX / 2, SeqCst);
+    clock.now_ms.store(1 << 43, SeqCst);
     let later = StoreOptions::new(Arc::new(clock), Arc::clone(options.ids()));
     let recovering = DurableStore::new(directory.path().canonicalize().unwrap(), Privacy::Shared, &later);
     assert_eq!(recovering.settle(&root, age).await.unwrap(), 1);
@@ -473,4 +473,40 @@ proptest! {
             }
         });
     }
+}
+
+#[derive(Debug)]
+struct RealClock(std::time::Instant);
+
+#[async_trait]
+impl Clock for RealClock {
+    fn now_ms(&self) -> i64 {
+        0
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+
+    async fn sleep(&self, _: Duration) {}
+}
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn own_time_of_a_small_put() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions::new(Arc::new(RealClock(std::time::Instant::now())), Arc::new(super::super::testing::TestIds));
+    let store = DurableStore::new(directory.path().canonicalize().unwrap(), Privacy::Private, &options);
+    let mut own = Vec::new();
+    let mut sync = Vec::new();
+    for number in 0..300 {
+        let (before, started) = (options.stats().counts(), std::time::Instant::now());
+        create(&store, &format!("offsets/{number}"), "0123456789012345678901234567890123456789").await.unwrap();
+        let spent = options.stats().counts().since(&before).sync_ns;
+        own.push((started.elapsed().as_nanos() as u64).saturating_sub(spent) / 1000);
+        sync.push(spent / 1000);
+    }
+    own.sort_unstable();
+    sync.sort_unstable();
+    println!("own p50 {} us p99 {} us, sync p50 {} us p99 {} us", own[150], own[297], sync[150], sync[297]);
 }

@@ -53,8 +53,20 @@ fn remote_urls() {
 #[test]
 fn everything_else_is_refused_and_says_what_is_accepted() {
     for text in [
-        "", "  ", "hdfs://host/a", "dbfs:/a", "https://host/a", "s3:/a", "s3:///a", "file:a", "file://host/a", "s3://b/a//b", "s3://b/../a",
-        "a\nb", "/a/\u{1}b", "s3://b/%FF",
+        "",
+        "  ",
+        "hdfs://host/a",
+        "dbfs:/a",
+        "https://host/a",
+        "s3:/a",
+        "s3:///a",
+        "file:a",
+        "file://host/a",
+        "s3://b/a//b",
+        "s3://b/../a",
+        "a\nb",
+        "/a/\u{1}b",
+        "s3://b/%FF",
     ] {
         let error = Location::parse(text).unwrap_err();
         assert_eq!(error.code(), "INVALID_LOCATION", "{text}");

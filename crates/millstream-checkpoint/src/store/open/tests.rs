@@ -44,7 +44,9 @@ fn remote_places_open_without_a_request_and_once_per_bucket() {
         .with("azure_skip_signature", "true")
         .with("maxFilesPerTrigger", "1");
     let options = options().with_config(config);
-    for (text, path) in [("s3://bucket/a b", "a b"), ("gs://bucket/c", "c"), ("az://box/d", "d"), ("abfss://box@account.dfs.core.windows.net/d", "d")] {
+    for (text, path) in
+        [("s3://bucket/a b", "a b"), ("gs://bucket/c", "c"), ("az://box/d", "d"), ("abfss://box@account.dfs.core.windows.net/d", "d")]
+    {
         let (store, found, _) = open(text, Privacy::Shared, &options).unwrap();
         assert_eq!(found, ObjectPath::from(path));
         assert!(store.to_string().starts_with("ConfirmedStore("), "{store}");
