@@ -185,6 +185,7 @@ impl Session {
             tracing::warn!(checkpoint = %request.checkpoint.url, "another run of this query is active here: it is stopped");
             query.stop().await;
         }
+        let listeners = self.listeners.lock().clone();
         let query = launch(Launch {
             request,
             state: self.context.state(),
@@ -192,7 +193,7 @@ impl Session {
             runner: self.runner.clone(),
             clock: self.registry.clock.clone(),
             ids: self.registry.ids.clone(),
-            listeners: self.listeners.lock().clone(),
+            listeners,
             checkpoint: CheckpointOptions {
                 min_batches_to_retain: self.options.min_batches_to_retain,
                 takeover: self.options.takeover,
