@@ -291,8 +291,22 @@ impl Commit {
 }
 
 /// What is encoded in the path of an action: everything that is not allowed in a URI, and the percent sign itself.
-const PATH: &AsciiSet =
-    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'[').add(b'\\').add(b']').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
+const PATH: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// A path inside the table as it is written into an action.
 pub fn encode_path(path: &str) -> String {
@@ -304,9 +318,10 @@ pub fn encode_path(path: &str) -> String {
 /// # Errors
 /// `DELTA_LOG_CORRUPT` of `kind` when it is not UTF-8 once decoded.
 pub fn decode_path(path: &str, kind: ErrorKind) -> Result<String> {
-    percent_decode_str(path).decode_utf8().map(|path| path.into_owned()).map_err(|error| {
-        Error::new(kind, "DELTA_LOG_CORRUPT", format!("the path '{path}' in the Delta log is not UTF-8")).caused_by(error)
-    })
+    percent_decode_str(path)
+        .decode_utf8()
+        .map(|path| path.into_owned())
+        .map_err(|error| Error::new(kind, "DELTA_LOG_CORRUPT", format!("the path '{path}' in the Delta log is not UTF-8")).caused_by(error))
 }
 
 #[cfg(test)]

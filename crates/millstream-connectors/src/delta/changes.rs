@@ -46,7 +46,13 @@ impl Rules {
         if let Some(removed) = removed {
             let changes_allowed = self.options.ignore_changes || self.options.skip_change_commits;
             if !adds.is_empty() && !changes_allowed {
-                return Err(self.refused("DELTA_SOURCE_TABLE_IGNORE_CHANGES", "a data update", &removed.path, version, "skipChangeCommits"));
+                return Err(self.refused(
+                    "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+                    "a data update",
+                    &removed.path,
+                    version,
+                    "skipChangeCommits",
+                ));
             }
             if adds.is_empty() && !changes_allowed && !self.options.ignore_deletes {
                 return Err(self.refused("DELTA_SOURCE_IGNORE_DELETE", "deleted data", &removed.path, version, "ignoreDeletes"));
@@ -55,7 +61,9 @@ impl Rules {
                 return Ok(Vec::new());
             }
         }
-        Ok((0..).zip(adds).filter(|(_, add)| self.wanted(add)).map(|(index, add)| Change { index, add: Arc::new(add.clone()) }).collect())
+        // Statistics are of no use here and larger than everything else.
+        let change = |(index, add): (i64, &Add)| Change { index, add: Arc::new(Add { stats: None, ..add.clone() }) };
+        Ok((0..).zip(adds).filter(|(_, add)| self.wanted(add)).map(change).collect())
     }
 
     /// Whether the options leave the file in.

@@ -228,11 +228,8 @@ mod tests {
     #[test]
     fn structs_are_matched_by_name_and_filled_up() {
         let from = Fields::from(vec![Field::new("B", DataType::Utf8, true), Field::new("x", DataType::Int32, true)]);
-        let rows: ArrayRef = Arc::new(StructArray::new(
-            from,
-            vec![Arc::new(StringArray::from(vec!["b"])), Arc::new(Int32Array::from(vec![7]))],
-            None,
-        ));
+        let rows: ArrayRef =
+            Arc::new(StructArray::new(from, vec![Arc::new(StringArray::from(vec!["b"])), Arc::new(Int32Array::from(vec![7]))], None));
         let wanted = DataType::Struct(Fields::from(vec![
             Field::new("x", DataType::Int64, true),
             Field::new("b", DataType::Utf8, true),

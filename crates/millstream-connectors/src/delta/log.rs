@@ -93,7 +93,8 @@ impl TableLog {
             root => format!("{root}/{relative}"),
         };
         Path::parse(&text).map_err(|error| {
-            Error::new(self.kind, "DELTA_INVALID_PATH", format!("'{relative}' is not a path inside table {}", self.location.url)).caused_by(error)
+            Error::new(self.kind, "DELTA_INVALID_PATH", format!("'{relative}' is not a path inside table {}", self.location.url))
+                .caused_by(error)
         })
     }
 

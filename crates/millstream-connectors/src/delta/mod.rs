@@ -7,6 +7,7 @@ pub mod actions;
 mod changes;
 mod checkpoint;
 mod convert;
+mod data_file;
 mod head;
 mod history;
 pub mod log;
@@ -22,6 +23,7 @@ mod source;
 mod split;
 mod stats;
 mod table;
+mod walk;
 mod watch;
 mod writer;
 

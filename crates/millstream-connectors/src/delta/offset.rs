@@ -64,7 +64,8 @@ impl Position {
     pub(super) fn of_offset(offset: &Offset, table_id: &str) -> Result<Self> {
         let json: Json = offset.read()?;
         if !(1..=3).contains(&json.source_version) {
-            let message = format!("the checkpoint's offset {offset} has a source version that Millstream does not know: use a newer Millstream");
+            let message =
+                format!("the checkpoint's offset {offset} has a source version that Millstream does not know: use a newer Millstream");
             return Err(Error::new(ErrorKind::CheckpointIncompatible, "DELTA_INVALID_SOURCE_VERSION", message).with_sqlstate("XXKDS"));
         }
         if json.reservoir_id != table_id {
@@ -88,15 +89,14 @@ mod tests {
     fn offsets_have_sparks_text() {
         let position = Position { version: 3, index: 7, initial: true };
         let offset = position.to_offset("id").unwrap();
-        assert_eq!(
-            offset.as_json(),
-            r#"{"sourceVersion":1,"reservoirId":"id","reservoirVersion":3,"index":7,"isStartingVersion":true}"#
-        );
+        assert_eq!(offset.as_json(), r#"{"sourceVersion":1,"reservoirId":"id","reservoirVersion":3,"index":7,"isStartingVersion":true}"#);
         assert_eq!(Position::of_offset(&offset, "id").unwrap(), position);
         assert_eq!(Position::of_offset(&offset, "other").unwrap_err().code(), "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE");
-        let later = Offset::from_json(r#"{"sourceVersion":3,"reservoirId":"id","reservoirVersion":4,"index":-100,"isStartingVersion":false}"#);
+        let later =
+            Offset::from_json(r#"{"sourceVersion":3,"reservoirId":"id","reservoirVersion":4,"index":-100,"isStartingVersion":false}"#);
         assert_eq!(Position::of_offset(&later.unwrap(), "id").unwrap(), Position::before(4));
-        let unknown = Offset::from_json(r#"{"sourceVersion":9,"reservoirId":"id","reservoirVersion":4,"index":0,"isStartingVersion":false}"#);
+        let unknown =
+            Offset::from_json(r#"{"sourceVersion":9,"reservoirId":"id","reservoirVersion":4,"index":0,"isStartingVersion":false}"#);
         assert_eq!(Position::of_offset(&unknown.unwrap(), "id").unwrap_err().code(), "DELTA_INVALID_SOURCE_VERSION");
     }
 

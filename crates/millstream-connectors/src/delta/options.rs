@@ -204,7 +204,12 @@ fn compression(name: &str) -> Result<Compression> {
         "gzip" => Compression::GZIP(GzipLevel::default()),
         "lz4" => Compression::LZ4_RAW,
         "none" | "uncompressed" => Compression::UNCOMPRESSED,
-        _ => return Err(Error::invalid("INVALID_OPTION_VALUE", format!("unknown compression '{name}': use snappy, zstd, gzip, lz4 or none"))),
+        _ => {
+            return Err(Error::invalid(
+                "INVALID_OPTION_VALUE",
+                format!("unknown compression '{name}': use snappy, zstd, gzip, lz4 or none"),
+            ));
+        }
     })
 }
 
@@ -248,19 +253,30 @@ impl SourceOptions {
         let options = &request.options;
         options.check(SOURCE)?;
         if let Some(name) = UNSUPPORTED.iter().find(|name| options.get(name).is_some_and(|value| !value.eq_ignore_ascii_case("false"))) {
-            return Err(Error::invalid("DELTA_UNSUPPORTED_OPTION", format!("option '{name}' of the Delta source is not supported: remove it")));
+            return Err(Error::invalid(
+                "DELTA_UNSUPPORTED_OPTION",
+                format!("option '{name}' of the Delta source is not supported: remove it"),
+            ));
         }
         let path = match request.paths.as_slice() {
             [] => path_of(options.get("path"))?,
             [path] => path.clone(),
-            _ => return Err(Error::invalid("DELTA_MULTIPLE_PATHS", "a Delta table is one path: read several with several reads and a union")),
+            _ => {
+                return Err(Error::invalid(
+                    "DELTA_MULTIPLE_PATHS",
+                    "a Delta table is one path: read several with several reads and a union",
+                ));
+            }
         };
         let exclude = options
             .get("excludeRegex")
             .map(|text| {
                 Regex::new(text).map_err(|error| {
-                    Error::invalid("DELTA_REGEX_OPT_SYNTAX_ERROR", format!("option 'excludeRegex' is '{text}', which is not a regular expression"))
-                        .caused_by(error)
+                    Error::invalid(
+                        "DELTA_REGEX_OPT_SYNTAX_ERROR",
+                        format!("option 'excludeRegex' is '{text}', which is not a regular expression"),
+                    )
+                    .caused_by(error)
                 })
             })
             .transpose()?;
@@ -300,7 +316,10 @@ fn starting(options: &Options) -> Result<Starting> {
         (None, Some(text)) => Ok(Starting::Timestamp(timestamp("startingTimestamp", text)?)),
         (Some(text), None) if text.eq_ignore_ascii_case("latest") => Ok(Starting::Latest),
         (Some(text), None) => text.trim().parse().map(Starting::Version).map_err(|_| {
-            Error::invalid("INVALID_OPTION_VALUE", format!("option 'startingVersion' is '{text}' but takes a version from 0 on, or 'latest'"))
+            Error::invalid(
+                "INVALID_OPTION_VALUE",
+                format!("option 'startingVersion' is '{text}' but takes a version from 0 on, or 'latest'"),
+            )
         }),
     }
 }
@@ -355,7 +374,8 @@ mod tests {
 
     #[test]
     fn sink_options_are_checked() {
-        let of = |pairs: &[(&str, &str)]| SinkOptions::of(&WriteRequest { options: pairs.iter().copied().collect(), ..WriteRequest::default() });
+        let of =
+            |pairs: &[(&str, &str)]| SinkOptions::of(&WriteRequest { options: pairs.iter().copied().collect(), ..WriteRequest::default() });
         let options = of(&[("path", "/t"), ("partitionBy", "a, b"), ("delta.appendonly", "true")]).unwrap();
         assert_eq!(options.partition_by, ["a", "b"]);
         assert_eq!(options.properties.get("delta.appendOnly").map(String::as_str), Some("true"));

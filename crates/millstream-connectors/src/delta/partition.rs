@@ -41,9 +41,9 @@ pub(super) fn to_text(column: &str, values: &ArrayRef, row: usize) -> Result<Opt
         DataType::Float32 => float_text(f64::from(values.as_primitive::<Float32Type>().value(row)), || {
             format!("{:?}", values.as_primitive::<Float32Type>().value(row))
         }),
-        DataType::Float64 => float_text(values.as_primitive::<Float64Type>().value(row), || {
-            format!("{:?}", values.as_primitive::<Float64Type>().value(row))
-        }),
+        DataType::Float64 => {
+            float_text(values.as_primitive::<Float64Type>().value(row), || format!("{:?}", values.as_primitive::<Float64Type>().value(row)))
+        }
         DataType::Date32 => match values.as_primitive::<Date32Type>().value_as_date(row) {
             Some(date) => date.to_string(),
             None => return Err(out_of_range(column)),

@@ -61,9 +61,10 @@ pub(super) fn with_timestamp_ntz(protocol: &Protocol) -> Protocol {
     let mut writer = protocol.writer_features.clone().unwrap_or_else(|| {
         IMPLIED.iter().filter(|(version, _)| *version <= protocol.min_writer_version).map(|(_, name)| (*name).to_owned()).collect()
     });
-    let mut reader = protocol.reader_features.clone().unwrap_or_else(|| {
-        if protocol.min_reader_version == 2 { vec!["columnMapping".to_owned()] } else { Vec::new() }
-    });
+    let mut reader = protocol
+        .reader_features
+        .clone()
+        .unwrap_or_else(|| if protocol.min_reader_version == 2 { vec!["columnMapping".to_owned()] } else { Vec::new() });
     for features in [&mut writer, &mut reader] {
         if !has(features, "timestampNtz") {
             features.push("timestampNtz".to_owned());

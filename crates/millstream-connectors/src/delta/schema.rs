@@ -110,7 +110,9 @@ pub(super) fn plain(field: &FieldRef) -> FieldRef {
 pub(super) fn from_arrow(schema: &Schema) -> Result<StructType> {
     let fields = storable_fields(schema.fields(), "")?;
     StructType::try_from_arrow(&Schema::new(fields)).map_err(|error| {
-        Error::invalid("DELTA_UNSUPPORTED_DATA_TYPES", "the rows have a schema that Delta cannot store").caused_by(error).with_sqlstate("0AKDC")
+        Error::invalid("DELTA_UNSUPPORTED_DATA_TYPES", "the rows have a schema that Delta cannot store")
+            .caused_by(error)
+            .with_sqlstate("0AKDC")
     })
 }
 
@@ -169,7 +171,8 @@ fn storable(data_type: &DataType, path: &str) -> Result<DataType> {
             DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(pair), false)), false)
         }
         DataType::Null => {
-            let message = format!("column '{path}' has the type void, which Delta does not store: cast it, for example CAST({path} AS STRING)");
+            let message =
+                format!("column '{path}' has the type void, which Delta does not store: cast it, for example CAST({path} AS STRING)");
             return Err(Error::invalid("DELTA_NULL_SCHEMA_IN_STREAMING_WRITE", message).with_sqlstate("42P18"));
         }
         other => return Err(unstorable(other, path)),

@@ -87,6 +87,8 @@ struct State {
     planned: Option<Planned>,
     /// The only batch, when the transaction version is fixed.
     single: Option<u64>,
+    /// The newest transaction that this process finished, with or without a commit of its own.
+    finished: Option<i64>,
 }
 
 /// What a schema of rows means for the table, kept until one of them changes.
@@ -152,10 +154,11 @@ impl DeltaSink {
     }
 
     async fn newest_txn(&self, state: &mut State, app_id: &str) -> Result<Option<i64>> {
-        match &mut state.head {
-            Some(head) => head.txn(app_id).await,
-            None => Ok(None),
-        }
+        let committed = match &mut state.head {
+            Some(head) => head.txn(app_id).await?,
+            None => None,
+        };
+        Ok(committed.max(state.finished))
     }
 
     fn planned<'a>(&self, state: &'a mut State, rows: &SchemaRef, mode: OutputMode) -> Result<&'a Planned> {
@@ -219,7 +222,16 @@ impl DeltaSink {
         })
     }
 
-    fn commit_of(&self, batch: &BatchInfo, version: u64, txn: Txn, table: &TablePlan, staged: &Staged, removes: Vec<Remove>, rows: u64) -> Commit {
+    fn commit_of(
+        &self,
+        batch: &BatchInfo,
+        version: u64,
+        txn: Txn,
+        table: &TablePlan,
+        staged: &Staged,
+        removes: Vec<Remove>,
+        rows: u64,
+    ) -> Commit {
         let bytes: u64 = staged.adds.iter().map(|add| add.size).sum();
         let mode = match batch.mode {
             OutputMode::Complete => "Complete",
@@ -316,7 +328,7 @@ impl Sink for DeltaSink {
         Ok(Box::new(DeltaPartWriter::new(self.log.clone(), layout, self.clock.clone(), self.ids.clone(), partition)?))
     }
 
-    /// A batch without rows is not committed in append mode: there is nothing that a second attempt could write twice, and an empty commit
+    /// A batch without rows is not committed in append mode: there is nothing that a later attempt could write twice, and an empty commit
     /// per idle trigger would only grow the log. It is committed when it creates the table or, in complete mode, empties it.
     async fn commit(&self, batch: &BatchInfo, parts: Vec<Part>) -> Result<Committed> {
         let mut staged: Option<Staged> = None;
@@ -355,6 +367,7 @@ impl Sink for DeltaSink {
                 _ => Vec::new(),
             };
             if staged.adds.is_empty() && removes.is_empty() && state.head.is_some() && table.metadata.is_none() {
+                state.finished = state.finished.max(Some(txn_version));
                 return Ok(Committed { rows, bytes, metrics: BTreeMap::new() });
             }
             let version = state.head.as_ref().map_or(0, |head| head.version + 1);

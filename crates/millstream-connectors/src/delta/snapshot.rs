@@ -53,10 +53,8 @@ impl TableSnapshot {
     /// The newest write of every application.
     pub(super) async fn txns(&self) -> Result<BTreeMap<String, i64>> {
         self.blocking(|snapshot, engine| {
-            let txn = StructType::try_new([
-                StructField::nullable("appId", DataType::STRING),
-                StructField::nullable("version", DataType::LONG),
-            ])?;
+            let txn =
+                StructType::try_new([StructField::nullable("appId", DataType::STRING), StructField::nullable("version", DataType::LONG)])?;
             let schema = Arc::new(StructType::try_new([StructField::nullable("txn", txn)])?);
             let mut newest = BTreeMap::new();
             // Newest first, so that the first one seen of an application counts.

@@ -9,12 +9,13 @@ use millstream_core::source::{BatchStream, ReadContext, Split};
 use millstream_core::{Error, ErrorKind, Result};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection, RowSelector};
-use parquet::arrow::async_reader::{ParquetObjectReader, ParquetRecordBatchStreamBuilder};
+use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::basic::Type as PhysicalType;
 use parquet::errors::ParquetError;
 
 use super::actions::{Add, decode_path};
 use super::convert::{Target, convert};
+use super::data_file::DataFile;
 use super::log::TableLog;
 use super::partition;
 use super::schema::TableSchema;
@@ -42,7 +43,7 @@ impl DeltaSplit {
         let columns = self.columns(&context.projection)?;
         let output: SchemaRef = Arc::new(Schema::new(columns.iter().map(|column| column.field().clone()).collect::<Fields>()));
         let (store, path) = self.log.data_file(&self.add.path)?;
-        let mut reader = ParquetObjectReader::new(store, path).with_file_size(self.add.size);
+        let mut reader = DataFile::new(store, path, self.add.size);
         let metadata = self.metadata(&mut reader).await?;
 
         let file_fields = metadata.schema().fields();
@@ -73,7 +74,7 @@ impl DeltaSplit {
     }
 
     /// The footer; timestamps of the old 96-bit form are read with the resolution of the table, which nanoseconds would overflow.
-    async fn metadata(&self, reader: &mut ParquetObjectReader) -> Result<ArrowReaderMetadata> {
+    async fn metadata(&self, reader: &mut DataFile) -> Result<ArrowReaderMetadata> {
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::load_async(reader, options.clone()).await.map_err(|error| self.unreadable(error))?;
         let old_timestamps = metadata.parquet_schema().columns().iter().any(|column| column.physical_type() == PhysicalType::INT96);
@@ -139,7 +140,8 @@ impl DeltaSplit {
             ParquetError::External(cause) if cause.is::<object_store::Error>() => self.log.kind(),
             _ => ErrorKind::BadRecord,
         };
-        Error::new(kind, "DELTA_FILE_UNREADABLE", format!("file {} of table {} cannot be read", self.label, self.log.url())).caused_by(error)
+        Error::new(kind, "DELTA_FILE_UNREADABLE", format!("file {} of table {} cannot be read", self.label, self.log.url()))
+            .caused_by(error)
     }
 }
 

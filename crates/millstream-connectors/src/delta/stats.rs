@@ -223,12 +223,7 @@ fn decimal(unscaled: i128, scale: u32) -> String {
     format!("{sign}{whole}.{fraction}")
 }
 
-fn render(
-    fields: &Fields,
-    stats: &[Option<LeafStats>],
-    leaf: &mut usize,
-    pick: &dyn Fn(&LeafStats) -> Option<String>,
-) -> Option<String> {
+fn render(fields: &Fields, stats: &[Option<LeafStats>], leaf: &mut usize, pick: &dyn Fn(&LeafStats) -> Option<String>) -> Option<String> {
     let mut json = String::from("{");
     for field in fields {
         let value = match field.data_type() {

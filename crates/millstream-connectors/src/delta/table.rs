@@ -16,8 +16,8 @@ use super::options::SourceOptions;
 use super::protocol;
 use super::schema::TableSchema;
 use super::snapshot::TableSnapshot;
-use super::source::no_such_version;
 use super::split::DeltaSplit;
+use super::walk::no_such_version;
 use crate::storage::Storage;
 
 /// A Delta table read whole: at a given version, else at its newest one whenever it is scanned.
@@ -177,7 +177,11 @@ pub async fn table_history(storage: &Storage, path: &str, limit: usize) -> Resul
         let text = |key: &str| info.get(key).and_then(Value::as_str).map(str::to_owned);
         let map = |key: &str| -> BTreeMap<String, String> {
             let object = info.get(key).and_then(Value::as_object);
-            object.into_iter().flatten().map(|(name, value)| (name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))).collect()
+            object
+                .into_iter()
+                .flatten()
+                .map(|(name, value)| (name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+                .collect()
         };
         entries.push(HistoryEntry {
             version,

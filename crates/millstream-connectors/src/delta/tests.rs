@@ -1,5 +1,6 @@
 //! The Delta connector against stores that fail, against other writers, and against delta-rs as an independent reader.
 
+mod conformance;
 mod evolution;
 mod exactly_once;
 mod faults;

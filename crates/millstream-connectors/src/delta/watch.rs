@@ -54,7 +54,8 @@ impl CommitWatch {
         let Some(folder) = self.log.local_folder().filter(|folder| folder.is_dir()) else { return };
         let woken = self.woken.clone();
         let created = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            let commit = |event: notify::Event| event.paths.iter().any(|path| path.extension().is_some_and(|extension| extension == "json"));
+            let commit =
+                |event: notify::Event| event.paths.iter().any(|path| path.extension().is_some_and(|extension| extension == "json"));
             if event.is_ok_and(commit) {
                 woken.notify_one();
             }

@@ -158,7 +158,9 @@ impl DeltaPartWriter {
         let sort = layout.partitions.iter().map(|(_, field)| SortField::new(field.data_type().clone())).collect::<Vec<_>>();
         let converter = match sort.is_empty() {
             true => None,
-            false => Some(RowConverter::new(sort).map_err(|error| Error::internal("partition columns cannot be compared").caused_by(error))?),
+            false => {
+                Some(RowConverter::new(sort).map_err(|error| Error::internal("partition columns cannot be compared").caused_by(error))?)
+            }
         };
         Ok(DeltaPartWriter { log, layout, clock, ids, partition, converter, open: HashMap::new(), done: Vec::new(), rows: 0 })
     }
@@ -187,7 +189,8 @@ impl DeltaPartWriter {
     /// The rows of each partition in a batch.
     fn groups(&mut self, columns: &[ArrayRef]) -> Result<Vec<(Vec<Option<String>>, Vec<u32>)>> {
         let Some(converter) = &self.converter else { return Ok(Vec::new()) };
-        let keys = converter.convert_columns(columns).map_err(|error| Error::internal("partition columns cannot be compared").caused_by(error))?;
+        let keys =
+            converter.convert_columns(columns).map_err(|error| Error::internal("partition columns cannot be compared").caused_by(error))?;
         let mut found: HashMap<OwnedRow, usize> = HashMap::new();
         let mut groups: Vec<Vec<u32>> = Vec::new();
         let mut last: Option<(usize, usize)> = None;
@@ -265,11 +268,8 @@ impl PartWriter for DeltaPartWriter {
         crash::point("sink.data.before");
         let open: Vec<OpenFile> = self.open.drain().map(|(_, file)| file).collect();
         let (log, layout, clock) = (&self.log, &self.layout, self.clock.as_ref());
-        let finished: Result<Vec<Add>> = futures::stream::iter(open)
-            .map(|file| file.finish(log, layout, clock))
-            .buffer_unordered(PARALLEL_UPLOADS)
-            .try_collect()
-            .await;
+        let finished: Result<Vec<Add>> =
+            futures::stream::iter(open).map(|file| file.finish(log, layout, clock)).buffer_unordered(PARALLEL_UPLOADS).try_collect().await;
         self.done.extend(finished?);
         self.done.sort_by(|left, right| left.path.cmp(&right.path));
         crash::point("sink.data.after");
@@ -348,7 +348,8 @@ impl OpenFile {
             Some(upload) => upload,
             None => {
                 let path = log.inside(&self.path)?;
-                let upload = log.store().put_multipart(&path).await.map_err(|error| log.unavailable(format!("cannot write {path}"), error))?;
+                let upload =
+                    log.store().put_multipart(&path).await.map_err(|error| log.unavailable(format!("cannot write {path}"), error))?;
                 self.upload.insert(upload)
             }
         };

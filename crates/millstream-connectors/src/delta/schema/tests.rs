@@ -15,7 +15,9 @@ fn types_are_stored_as_spark_stores_them() {
         Field::new("l", DataType::LargeList(Arc::new(Field::new("item", DataType::Decimal128(10, 2), false))), true),
     ]);
     let json = serde_json::to_string(&schema).unwrap();
-    for part in [r#""name":"t","type":"timestamp","nullable":true"#, r#""type":"timestamp_ntz""#, r#""decimal(10,2)""#, r#""containsNull":true"#] {
+    for part in
+        [r#""name":"t","type":"timestamp","nullable":true"#, r#""type":"timestamp_ntz""#, r#""decimal(10,2)""#, r#""containsNull":true"#]
+    {
         assert!(json.contains(part), "{part} in {json}");
     }
     assert!(!json.contains(r#""nullable":false"#), "{json}");

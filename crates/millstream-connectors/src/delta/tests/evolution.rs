@@ -8,10 +8,7 @@ use super::*;
 
 fn wider() -> RecordBatch {
     let inner = Fields::from(vec![Field::new("x", DataType::Int64, true)]);
-    let schema = Schema::new(vec![
-        Field::new("extra", DataType::Struct(inner.clone()), true),
-        Field::new("ID", DataType::Int32, true),
-    ]);
+    let schema = Schema::new(vec![Field::new("extra", DataType::Struct(inner.clone()), true), Field::new("ID", DataType::Int32, true)]);
     let extra = StructArray::new(inner, vec![Arc::new(Int64Array::from(vec![7])) as ArrayRef], None);
     RecordBatch::try_new(Arc::new(schema), vec![Arc::new(extra), Arc::new(Int32Array::from(vec![2]))]).unwrap()
 }
@@ -92,10 +89,7 @@ async fn creators_of_the_same_table_agree() {
     let bench = Bench::new();
     let (first, second) = (bench.sink(&[]).await, bench.sink(&[("txnAppId", "other")]).await);
     let batch = info(0, OutputMode::Append, schema());
-    let (one, two) = (
-        stage(first.as_ref(), &batch, rows([1])).await.unwrap(),
-        stage(second.as_ref(), &batch, rows([2])).await.unwrap(),
-    );
+    let (one, two) = (stage(first.as_ref(), &batch, rows([1])).await.unwrap(), stage(second.as_ref(), &batch, rows([2])).await.unwrap());
     first.commit(&batch, vec![one]).await.unwrap();
     second.commit(&batch, vec![two]).await.unwrap();
     assert_eq!(bench.ids_by_delta_rs().await, [1, 2]);

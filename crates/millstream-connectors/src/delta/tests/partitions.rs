@@ -55,7 +55,8 @@ async fn every_type_can_be_a_key() {
     let bench = Bench::new();
     run(bench.sink(&[("partitionBy", "b,d,f,m,t,n")]).await.as_ref(), 0, OutputMode::Append, batch.clone()).await.unwrap();
     assert_eq!(bench.read(&[]).await.unwrap(), batch);
-    let found = bench.sql("SELECT id FROM t WHERE b AND d = DATE '2024-01-02' AND m = -12.50 AND t < TIMESTAMP '1970-01-01T00:00:02Z'").await;
+    let found =
+        bench.sql("SELECT id FROM t WHERE b AND d = DATE '2024-01-02' AND m = -12.50 AND t < TIMESTAMP '1970-01-01T00:00:02Z'").await;
     assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
 }
 
@@ -85,5 +86,8 @@ async fn partitioning_must_be_the_tables() {
     let error = run(bench.sink(&[]).await.as_ref(), 2, OutputMode::Append, rows([1])).await.unwrap_err();
     assert_eq!(error.code(), "DELTA_METADATA_MISMATCH", "the new column 'name' comes first: {error}");
     let only_id = one_column("id", Arc::new(Int64Array::from(vec![1])));
-    assert_eq!(run(bench.sink(&[]).await.as_ref(), 2, OutputMode::Append, only_id).await.unwrap_err().code(), "DELTA_MISSING_PARTITION_COLUMN");
+    assert_eq!(
+        run(bench.sink(&[]).await.as_ref(), 2, OutputMode::Append, only_id).await.unwrap_err().code(),
+        "DELTA_MISSING_PARTITION_COLUMN"
+    );
 }

@@ -3,7 +3,6 @@
 use arrow::array::{ListArray, MapArray, StructArray, TimestampMicrosecondArray};
 use arrow::datatypes::{Fields, TimeUnit};
 use bytes::Bytes;
-use delta_kernel::actions::deletion_vector::DeletionVectorPath;
 use delta_kernel::actions::deletion_vector_writer::{KernelDeletionVector, StreamingDeletionVectorWriter};
 use millstream_core::ErrorKind;
 use object_store::ObjectStoreExt as _;
@@ -30,10 +29,7 @@ fn everything() -> RecordBatch {
     let element = Arc::new(Field::new("element", DataType::Struct(inner.clone()), true));
     let structs = StructArray::new(
         inner.clone(),
-        vec![
-            Arc::new(arrow::array::Int32Array::from(vec![Some(1), None])) as ArrayRef,
-            Arc::new(StringArray::from(vec![None, Some("y")])),
-        ],
+        vec![Arc::new(arrow::array::Int32Array::from(vec![Some(1), None])) as ArrayRef, Arc::new(StringArray::from(vec![None, Some("y")]))],
         None,
     );
     let list = ListArray::new(element, arrow::buffer::OffsetBuffer::from_lengths([2, 0]), Arc::new(structs.clone()), None);
@@ -97,6 +93,21 @@ async fn every_type_comes_back_and_its_bounds_are_right() {
     assert_eq!(kept.iter().flat_map(ids_of).collect::<Vec<_>>(), [1]);
 }
 
+/// Writes a table to the folder `MILL_DELTA_OUT`, for a look at it with other readers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a folder to write to"]
+async fn a_table_for_other_readers() {
+    let Ok(folder) = std::env::var("MILL_DELTA_OUT") else { return };
+    let storage = storage_over(Arc::new(object_store::local::LocalFileSystem::new()));
+    let provider = DeltaSinkProvider::new(storage, TestClock::start(), Arc::new(TestIds));
+    let options = [("partitionBy", "text,day"), ("checkpointInterval", "2")].into_iter().collect();
+    let sink = provider.sink(&WriteRequest { path: Some(folder), options, ..WriteRequest::default() }).await.unwrap();
+    for id in 0..4 {
+        run(sink.as_ref(), id, OutputMode::Append, everything()).await.unwrap();
+    }
+    sink.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_files_go_up_in_parts_and_roll_over() {
     let bench = Bench::new();
@@ -106,7 +117,9 @@ async fn large_files_go_up_in_parts_and_roll_over() {
     // Text that no encoding makes small: about 32 MB.
     for chunk in 0..8_i64 {
         let ids: Vec<i64> = (chunk * 20_000..(chunk + 1) * 20_000).collect();
-        let noise = |id: &i64| format!("{:x}{:x}", id.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64), id.wrapping_mul(0x2545_F491_4F6C_DD1D)).repeat(6);
+        let noise = |id: &i64| {
+            format!("{:x}{:x}", id.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64), id.wrapping_mul(0x2545_F491_4F6C_DD1D)).repeat(6)
+        };
         let names: Vec<String> = ids.iter().map(noise).collect();
         let batch = RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from(ids)), Arc::new(StringArray::from(names))]).unwrap();
         writer.write(batch).await.unwrap();
@@ -182,15 +195,12 @@ async fn deleted_rows_stay_deleted() {
     deleted.add_deleted_row_indexes([0_u64, 3, 4, 9]);
     let written = writer.write_deletion_vector(deleted).unwrap();
     writer.finalize().unwrap();
-    let target = DeletionVectorPath::new_with_uuid(Url::parse("memory:///t/").unwrap(), String::new(), Uuid::from_u128(7));
-    let path = Path::from_url_path(target.absolute_path().unwrap().path()).unwrap();
-    bench.store.put(&path, Bytes::from(bytes).into()).await.unwrap();
-    let descriptor = written.to_descriptor(&target);
+    bench.store.put(&Path::from("t/vector.bin"), Bytes::from(bytes).into()).await.unwrap();
     let vector = DeletionVector {
-        storage_type: "u".into(),
-        path_or_inline_dv: descriptor.path_or_inline_dv,
-        offset: descriptor.offset,
-        size_in_bytes: descriptor.size_in_bytes,
+        storage_type: "p".into(),
+        path_or_inline_dv: "memory:///t/vector.bin".into(),
+        offset: Some(written.offset),
+        size_in_bytes: written.size_in_bytes,
         cardinality: 4,
     };
     let features = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
