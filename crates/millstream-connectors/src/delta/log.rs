@@ -198,26 +198,32 @@ impl TableLog {
     /// # Errors
     /// `DELTA_READ_LOG_FAILED` when the log cannot be read or no longer reaches back to the version.
     pub async fn snapshot(&self, version: Option<u64>) -> Result<Option<TableSnapshot>> {
-        let engine = self.engine();
-        let url = self.folder_url();
-        let blocking = engine.clone();
-        let built = tokio::task::spawn_blocking(move || {
-            let mut builder = delta_kernel::Snapshot::builder_for(url);
-            if let Some(version) = version {
-                builder = builder.at_version(version);
-            }
-            builder.build(blocking.as_ref())
-        })
-        .await;
-        match built {
-            Ok(Ok(snapshot)) => Ok(Some(TableSnapshot::new(self.clone(), snapshot, engine)?)),
-            Ok(Err(error)) => {
-                if self.files_from(0).await?.is_empty() {
-                    return Ok(None);
+        // A table may appear between the kernel's look and ours: then the kernel looks once more.
+        let mut empty_before = false;
+        loop {
+            let engine = self.engine();
+            let url = self.folder_url();
+            let blocking = engine.clone();
+            let built = tokio::task::spawn_blocking(move || {
+                let mut builder = delta_kernel::Snapshot::builder_for(url);
+                if let Some(version) = version {
+                    builder = builder.at_version(version);
                 }
-                Err(self.log_failure(version, error))
+                builder.build(blocking.as_ref())
+            })
+            .await;
+            let error = match built {
+                Ok(Ok(snapshot)) => return Ok(Some(TableSnapshot::new(self.clone(), snapshot, engine)?)),
+                Ok(Err(error)) => self.log_failure(version, error),
+                Err(error) => return Err(self.log_failure(version, error)),
+            };
+            if self.files_from(0).await?.is_empty() {
+                return Ok(None);
             }
-            Err(error) => Err(self.log_failure(version, error)),
+            if empty_before || version.is_some() {
+                return Err(error);
+            }
+            empty_before = true;
         }
     }
 

@@ -30,9 +30,11 @@ use super::{options::SinkOptions, partition};
 /// Encoded bytes of a file that are held before they are uploaded in parts.
 const UPLOAD_PART_BYTES: usize = 8 << 20;
 /// Bytes of a row group in memory before it is closed.
-const ROW_GROUP_BYTES: usize = 64 << 20;
+const ROW_GROUP_BYTES: usize = 32 << 20;
 /// Partitions that one task writes at the same time; beyond it the fullest file is finished early.
 const OPEN_PARTITIONS: usize = 64;
+/// Bytes in memory for all partitions of a task; beyond it the fullest file is finished early.
+const OPEN_BYTES: usize = 64 << 20;
 /// Files made durable at the same time.
 const PARALLEL_UPLOADS: usize = 8;
 
@@ -168,10 +170,7 @@ impl DeltaPartWriter {
     async fn write_to(&mut self, values: Vec<Option<String>>, rows: &RecordBatch) -> Result<()> {
         if !self.open.contains_key(&values) {
             if self.open.len() >= OPEN_PARTITIONS {
-                let fullest = self.open.iter().max_by_key(|(_, file)| file.bytes()).map(|(key, _)| key.clone());
-                if let Some(file) = fullest.and_then(|key| self.open.remove(&key)) {
-                    self.done.push(file.finish(&self.log, &self.layout, self.clock.as_ref()).await?);
-                }
+                self.finish_fullest().await?;
             }
             let file = OpenFile::create(&self.layout, &values, self.partition, self.ids.as_ref())?;
             self.open.insert(values.clone(), file);
@@ -181,6 +180,17 @@ impl DeltaPartWriter {
         if file.bytes() >= self.layout.target_bytes
             && let Some(file) = self.open.remove(&values)
         {
+            self.done.push(file.finish(&self.log, &self.layout, self.clock.as_ref()).await?);
+        }
+        while self.open.len() > 1 && self.open.values().map(OpenFile::memory).sum::<usize>() > OPEN_BYTES {
+            self.finish_fullest().await?;
+        }
+        Ok(())
+    }
+
+    async fn finish_fullest(&mut self) -> Result<()> {
+        let fullest = self.open.iter().max_by_key(|(_, file)| file.memory()).map(|(key, _)| key.clone());
+        if let Some(file) = fullest.and_then(|key| self.open.remove(&key)) {
             self.done.push(file.finish(&self.log, &self.layout, self.clock.as_ref()).await?);
         }
         Ok(())
@@ -327,6 +337,11 @@ impl OpenFile {
     /// About how many bytes the file has so far.
     fn bytes(&self) -> u64 {
         self.uploaded + (self.writer.inner().len() + self.writer.in_progress_size()) as u64
+    }
+
+    /// Bytes that the file takes in memory.
+    fn memory(&self) -> usize {
+        self.writer.inner().len() + self.writer.memory_size()
     }
 
     async fn write(&mut self, rows: &RecordBatch, log: &TableLog) -> Result<()> {

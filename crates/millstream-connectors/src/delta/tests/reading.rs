@@ -108,32 +108,36 @@ async fn a_table_for_other_readers() {
     sink.stop().await;
 }
 
+/// Rows whose text no encoding makes small: about 200 bytes each.
+fn noisy(ids: std::ops::Range<i64>) -> RecordBatch {
+    let noise = |id: i64| format!("{:x}{:x}", id.wrapping_mul(0x1E37_79B9_7F4A_7C15), id.wrapping_mul(0x2545_F491_4F6C_DD1D)).repeat(6);
+    let names: Vec<String> = ids.clone().map(noise).collect();
+    RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from_iter_values(ids)), Arc::new(StringArray::from(names))]).unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_files_go_up_in_parts_and_roll_over() {
-    let bench = Bench::new();
-    let sink = bench.sink(&[("compression", "none"), ("targetFileSize", "12m")]).await;
-    let batch = info(0, OutputMode::Append, schema());
-    let mut writer = sink.writer(&batch, 0).await.unwrap();
-    // Text that no encoding makes small: about 32 MB.
-    for chunk in 0..8_i64 {
-        let ids: Vec<i64> = (chunk * 20_000..(chunk + 1) * 20_000).collect();
-        let noise = |id: &i64| {
-            format!("{:x}{:x}", id.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64), id.wrapping_mul(0x2545_F491_4F6C_DD1D)).repeat(6)
-        };
-        let names: Vec<String> = ids.iter().map(noise).collect();
-        let batch = RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from(ids)), Arc::new(StringArray::from(names))]).unwrap();
-        writer.write(batch).await.unwrap();
+async fn large_files_go_up_in_parts_or_roll_over() {
+    // Without rolling over it is one file, uploaded while it is written; with a small target it is several.
+    for (target, several) in [("1g", false), ("8m", true)] {
+        let bench = Bench::new();
+        let sink = bench.sink(&[("compression", "none"), ("targetFileSize", target)]).await;
+        let batch = info(0, OutputMode::Append, schema());
+        let mut writer = sink.writer(&batch, 0).await.unwrap();
+        for chunk in 0..10 {
+            writer.write(noisy(chunk * 20_000..(chunk + 1) * 20_000)).await.unwrap();
+        }
+        let part = writer.finish().await.unwrap();
+        sink.commit(&batch, vec![part]).await.unwrap();
+        assert_eq!(bench.ids_by_delta_rs().await, (0..200_000).collect::<Vec<_>>());
+        let files = log(&bench).snapshot(None).await.unwrap().unwrap().files().await.unwrap();
+        assert_eq!(files.len() > 1, several, "{}", files.len());
+        for file in &files {
+            let size = bench.store.head(&Path::from(format!("t/{}", file.path))).await.unwrap().size;
+            assert_eq!(size, file.size);
+        }
+        let parts = bench.store.calls(millstream_checkpoint::store::Operation::PutPart);
+        assert_eq!(parts > 1, !several, "{parts}");
     }
-    let part = writer.finish().await.unwrap();
-    sink.commit(&batch, vec![part]).await.unwrap();
-    assert_eq!(bench.ids_by_delta_rs().await, (0..160_000).collect::<Vec<_>>());
-    let files = log(&bench).snapshot(None).await.unwrap().unwrap().files().await.unwrap();
-    assert!(files.len() >= 2, "{}", files.len());
-    for file in &files {
-        let size = bench.store.head(&Path::from(format!("t/{}", file.path))).await.unwrap().size;
-        assert_eq!(size, file.size);
-    }
-    assert!(bench.store.calls(millstream_checkpoint::store::Operation::PutPart) >= 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
