@@ -13,6 +13,8 @@ mod merge;
 pub mod orc;
 pub mod parquet;
 mod positioned;
+#[cfg(test)]
+mod reading;
 pub mod rescue;
 mod resolve;
 pub mod text;

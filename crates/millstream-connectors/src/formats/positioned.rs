@@ -4,14 +4,12 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use millstream_core::{Error, ErrorKind, Result};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
-use url::Url;
+use object_store::{GetOptions, GetResultPayload, ObjectStore, ObjectStoreExt};
 
 use super::FileRef;
 
@@ -41,15 +39,16 @@ impl Positioned {
     ///
     /// # Errors
     /// `FAILED_READ_FILE.FILE_NOT_EXIST` (kind `DataLost`), or kind `SourceUnavailable`.
-    pub(super) fn open(file: &FileRef) -> Result<Self> {
-        match local_path(file) {
-            Some(path) => {
-                let open = File::open(path).map_err(|error| io_error(file, error))?;
-                let len = open.metadata().map_err(|error| io_error(file, error))?.len();
-                Ok(Positioned::Local { file: Arc::new(open), len })
+    pub(super) async fn open(file: &FileRef) -> Result<Self> {
+        // Asking costs a request, and only stores of local files can answer with an open one.
+        if file.url.starts_with("file:") {
+            let head = GetOptions { head: true, ..GetOptions::default() };
+            let found = file.store.get_opts(&file.path, head).await.map_err(|error| io_error(file, io::Error::other(error)))?;
+            if let GetResultPayload::File(open, _) = found.payload {
+                return Ok(Positioned::Local { file: Arc::new(open), len: found.meta.size });
             }
-            None => Ok(Positioned::Remote { store: file.store.clone(), path: file.path.clone(), len: file.size }),
         }
+        Ok(Positioned::Remote { store: file.store.clone(), path: file.path.clone(), len: file.size })
     }
 
     /// The size in bytes.
@@ -88,11 +87,6 @@ impl Positioned {
             Positioned::Remote { store, path, .. } => store.get_ranges(path, ranges).await.map_err(io::Error::other),
         }
     }
-}
-
-/// The path of a file of this machine, by its URL.
-pub(super) fn local_path(file: &FileRef) -> Option<PathBuf> {
-    Url::parse(&file.url).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok())
 }
 
 /// A file whose content cannot be read: code `FAILED_READ_FILE.NO_HINT`, kind `BadRecord`.

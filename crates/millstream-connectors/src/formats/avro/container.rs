@@ -62,7 +62,7 @@ pub(super) struct Block {
 impl Container {
     /// Opens a file and reads its header. `None` for a file without a single byte.
     pub(super) async fn open(file: &FileRef) -> Result<Option<Self>> {
-        let open = Positioned::open(file)?;
+        let open = Positioned::open(file).await?;
         if open.len() == 0 {
             return Ok(None);
         }

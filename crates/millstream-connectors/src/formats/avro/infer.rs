@@ -34,7 +34,8 @@ fn columns(json: &str, origin: &str) -> Result<SchemaRef> {
         Ok(DataType::Struct(fields)) => Ok(Arc::new(Schema::new(fields))),
         Ok(_) => Err(incompatible(origin, "it is no record, so it has no columns")),
         Err(kind) => {
-            let message = format!("the Avro schema of {origin} has the type {kind}, which is not supported: leave the column out or give the schema");
+            let message =
+                format!("the Avro schema of {origin} has the type {kind}, which is not supported: leave the column out or give the schema");
             Err(Error::invalid("UNSUPPORTED_TIME_TYPE", message).with_sqlstate("0A000"))
         }
     }

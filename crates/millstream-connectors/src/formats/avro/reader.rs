@@ -71,7 +71,9 @@ impl FileReader for AvroReader {
             let state = Reading { file, container, plan, failure: None };
             let batches = stream::try_unfold(Some(state), |state| async {
                 match state {
-                    Some(mut state) => Ok(state.next_group().await?.map(|batches| (stream::iter(batches.into_iter().map(Ok)), Some(state)))),
+                    Some(mut state) => {
+                        Ok(state.next_group().await?.map(|batches| (stream::iter(batches.into_iter().map(Ok)), Some(state))))
+                    }
                     None => Ok(None),
                 }
             });

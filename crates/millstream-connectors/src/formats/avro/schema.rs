@@ -142,7 +142,11 @@ impl Parser {
     }
 
     fn fixed(&self, object: &Map<String, Value>) -> Result<Type, String> {
-        let size = object.get("size").and_then(Value::as_u64).and_then(|size| i32::try_from(size).ok()).and_then(|size| usize::try_from(size).ok());
+        let size = object
+            .get("size")
+            .and_then(Value::as_u64)
+            .and_then(|size| i32::try_from(size).ok())
+            .and_then(|size| usize::try_from(size).ok());
         let size = size.ok_or("an Avro fixed type has no proper size")?;
         let base = Type::Fixed(size);
         Ok(match logical(object) {

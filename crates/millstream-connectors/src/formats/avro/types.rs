@@ -69,7 +69,10 @@ pub(super) fn spark_type(avro: &Type) -> Result<DataType, &'static str> {
                 [Type::Int, Type::Long] | [Type::Long, Type::Int] => DataType::Int64,
                 [Type::Float, Type::Double] | [Type::Double, Type::Float] => DataType::Float64,
                 several => {
-                    let members = several.iter().enumerate().map(|(i, branch)| spark_type(branch).map(|kind| Field::new(format!("member{i}"), kind, true)));
+                    let members = several
+                        .iter()
+                        .enumerate()
+                        .map(|(i, branch)| spark_type(branch).map(|kind| Field::new(format!("member{i}"), kind, true)));
                     DataType::Struct(members.collect::<Result<_, _>>()?)
                 }
             }

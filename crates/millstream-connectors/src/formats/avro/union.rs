@@ -45,7 +45,9 @@ fn plain_type(kind: &DataType) -> DataType {
         }
         DataType::Struct(fields) => DataType::Struct(without_unions(fields)),
         DataType::List(field) => DataType::List(plain_field(field)),
-        DataType::Map(field, ordered) => DataType::Map(Arc::new(field.as_ref().clone().with_data_type(plain_type(field.data_type()))), *ordered),
+        DataType::Map(field, ordered) => {
+            DataType::Map(Arc::new(field.as_ref().clone().with_data_type(plain_type(field.data_type()))), *ordered)
+        }
         other => other.clone(),
     }
 }

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, BooleanBufferBuilder, NullBufferBuilder, PrimitiveArray, StringArray,
-};
+use arrow::array::{ArrayRef, BinaryArray, BooleanArray, BooleanBufferBuilder, NullBufferBuilder, PrimitiveArray, StringArray};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
-    TimestampMicrosecondType,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimeUnit, TimestampMicrosecondType,
 };
 use arrow::error::ArrowError;
 
@@ -33,12 +31,20 @@ enum Values {
     Int64(Vec<i64>),
     Float(Vec<f32>),
     Double(Vec<f64>),
-    Decimal { values: Vec<i128>, precision: u8, scale: i8 },
+    Decimal {
+        values: Vec<i128>,
+        precision: u8,
+        scale: i8,
+    },
     Date(Vec<i32>),
     Timestamp(Vec<i64>),
     TimestampNtz(Vec<i64>),
     /// Text or bytes: where each value ends, and all of them one behind the other.
-    Bytes { ends: Vec<i32>, bytes: Vec<u8>, text: bool },
+    Bytes {
+        ends: Vec<i32>,
+        bytes: Vec<u8>,
+        text: bool,
+    },
 }
 
 /// Whether columns of this type can be read from CSV.
@@ -193,7 +199,11 @@ impl Column {
                 let capacity = bytes.len();
                 let values = Buffer::from(std::mem::replace(bytes, Vec::with_capacity(capacity)));
                 let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-                if *text { Arc::new(StringArray::try_new(offsets, values, nulls)?) } else { Arc::new(BinaryArray::try_new(offsets, values, nulls)?) }
+                if *text {
+                    Arc::new(StringArray::try_new(offsets, values, nulls)?)
+                } else {
+                    Arc::new(BinaryArray::try_new(offsets, values, nulls)?)
+                }
             }
         };
         if array.data_type() == to { Ok(array) } else { cast(&array, to) }

@@ -130,8 +130,7 @@ impl Decoder {
 
     #[inline]
     fn text_record(&mut self, record: &[u8], position: u64) -> Result<()> {
-        let plan = self.plan.clone();
-        let options = &plan.options;
+        let options = &self.plan.options;
         if let Err(unreadable) = options.dialect.split(record, self.most, &mut self.tokens) {
             return self.unreadable(record, position, unreadable);
         }
@@ -148,29 +147,16 @@ impl Decoder {
             if !column.push(text, &options.values) {
                 misfit.get_or_insert(index);
                 if let Some((_, rescue)) = &mut self.rescued_data {
-                    rescue.text(plan.data_column(*at).0.as_bytes(), text);
+                    rescue.text(self.plan.data_column(*at).0.as_bytes(), text);
                 }
             }
         }
         self.rows += 1;
-        let (found, expected) = (self.tokens.len(), plan.data_columns.len());
+        let (found, expected) = (self.tokens.len(), self.plan.data_columns.len());
         let mut wrong_length = self.projection.judge_length && found != expected;
-        if let Some((column, rescue)) = &mut self.rescued_data {
-            for at in expected..found {
-                let text = match self.tokens.text(at, record) {
-                    Text::Some(text) => text,
-                    Text::Null | Text::Empty => b"",
-                };
-                match self.header.get(at).filter(|name| !name.is_empty()) {
-                    Some(name) => rescue.text(name, text),
-                    None => rescue.text(format!("_c{at}").as_bytes(), text),
-                }
-            }
+        if self.rescued_data.is_some() {
+            self.rescue_surplus(record);
             wrong_length &= found < expected;
-            rescue.finish(&self.url, |json| match json {
-                Some(json) => drop(column.push(json, &options.values)),
-                None => column.push_null(),
-            });
         }
         if !wrong_length && misfit.is_none() {
             if let Some(column) = &mut self.corrupt_record {
@@ -182,12 +168,31 @@ impl Decoder {
             Malformed { reason: "MALFORMED_CSV", detail: format!("the record has {found} values, the schema {expected} columns") }
         } else {
             let at = misfit.and_then(|index| self.projection.positions.get(index)).copied().unwrap_or(0);
-            let (name, kind) = plan.data_column(at);
+            let (name, kind) = self.plan.data_column(at);
             let value = if let Text::Some(text) = self.tokens.text(at, record) { String::from_utf8_lossy(text) } else { Cow::Borrowed("") };
             let detail = format!("'{}' in column '{name}' is no {}", clipped(&value, SHOWN), type_name(kind));
             Malformed { reason: "TYPE_MISMATCH", detail }
         };
         self.malformed(record, position, malformed, wrong_length)
+    }
+
+    /// Rescues the values behind the last column and ends the row's rescued data.
+    fn rescue_surplus(&mut self, record: &[u8]) {
+        let Some((column, rescue)) = &mut self.rescued_data else { return };
+        for at in self.plan.data_columns.len()..self.tokens.len() {
+            let text = match self.tokens.text(at, record) {
+                Text::Some(text) => text,
+                Text::Null | Text::Empty => b"",
+            };
+            match self.header.get(at).filter(|name| !name.is_empty()) {
+                Some(name) => rescue.text(name, text),
+                None => rescue.text(format!("_c{at}").as_bytes(), text),
+            }
+        }
+        rescue.finish(&self.url, |json| match json {
+            Some(json) => drop(column.push(json, &self.plan.options.values)),
+            None => column.push_null(),
+        });
     }
 
     /// The record's row has been added, but it is malformed: by its values only unless `whole`.
@@ -205,25 +210,32 @@ impl Decoder {
         }
         match self.plan.options.mode {
             ParseMode::Permissive => {
-                let plan = self.plan.clone();
                 match &mut self.corrupt_record {
-                    Some(column) => drop(column.push(record, &plan.options.values)),
+                    Some(column) => drop(column.push(record, &self.plan.options.values)),
                     None => self.report(record, position, malformed),
                 }
                 Ok(())
             }
             ParseMode::DropMalformed => {
-                self.rows -= 1;
-                for column in &mut self.columns {
-                    column.truncate(self.rows);
-                }
-                if let Some((column, _)) = &mut self.rescued_data {
-                    column.truncate(self.rows);
-                }
+                self.take_back();
                 self.report(record, position, malformed);
                 Ok(())
             }
-            ParseMode::FailFast => Err(self.fail(position, &malformed)),
+            ParseMode::FailFast => {
+                self.take_back();
+                Err(self.fail(position, &malformed))
+            }
+        }
+    }
+
+    /// Takes back the last row, which has no text in the corrupt-record column yet.
+    fn take_back(&mut self) {
+        self.rows -= 1;
+        for column in &mut self.columns {
+            column.truncate(self.rows);
+        }
+        if let Some((column, _)) = &mut self.rescued_data {
+            column.truncate(self.rows);
         }
     }
 
@@ -238,7 +250,7 @@ impl Decoder {
             }
             Unreadable::UnescapedQuote => {
                 let message = format!(
-                    "the record at byte {position} of {} has a quote that is not escaped and the option unescapedQuoteHandling is RAISE_ERROR",
+                    "the record at byte {position} of {} has an unescaped quote and the option unescapedQuoteHandling is RAISE_ERROR",
                     self.url
                 );
                 return Err(Error::new(ErrorKind::BadRecord, "FAILED_READ_FILE.NO_HINT", message).with_sqlstate("KD001"));
@@ -289,7 +301,7 @@ impl Decoder {
 
     fn fail(&self, position: u64, malformed: &Malformed) -> Error {
         let message = format!(
-            "the record at byte {position} of {} is malformed ({}: {}) and the option mode is FAILFAST: PERMISSIVE keeps such records as nulls",
+            "the record at byte {position} of {} is malformed ({}: {}) and the option mode is FAILFAST: PERMISSIVE keeps it with nulls",
             self.url, malformed.reason, malformed.detail
         );
         Error::new(ErrorKind::BadRecord, "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION", message).with_sqlstate("22023")
@@ -308,7 +320,8 @@ impl Decoder {
 
     fn batch(&mut self) -> Result<RecordBatch, ArrowError> {
         let positions = self.columns.iter_mut().zip(&self.projection.positions);
-        let values = positions.map(|(column, position)| column.finish(self.plan.data_column(*position).1)).collect::<Result<Vec<_>, _>>()?;
+        let values =
+            positions.map(|(column, position)| column.finish(self.plan.data_column(*position).1)).collect::<Result<Vec<_>, _>>()?;
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.projection.sources.len());
         for (source, field) in self.projection.sources.iter().zip(self.projection.schema.fields()) {
             arrays.push(match source {

@@ -160,22 +160,30 @@ impl Dialect {
 
     fn split_quoted(&self, record: &[u8], most: usize, tokens: &mut Tokens) -> Result<(), Unreadable> {
         let mut at = 0;
+        // Blanks in the last value are an empty text where they are not skipped at once, or once a quoted value ended in an odd way;
+        // elsewhere they are null.
+        let mut blanks_are_empty = !self.trim_leading;
         while tokens.len() < most {
             let from = at;
             while self.trim_leading && at < record.len() && self.is_blank(record, at) && record.get(at).copied() != self.quote {
                 at += 1;
             }
             if at == record.len() {
-                tokens.tokens.push(if at > from { Token::Empty } else { Token::Null });
+                tokens.tokens.push(if at > from && blanks_are_empty { Token::Empty } else { Token::Null });
                 return Ok(());
             }
             if self.quote.is_some() && record.get(at).copied() == self.quote {
-                at = self.quoted(record, at, tokens)?;
+                let odd;
+                (at, odd) = self.quoted(record, at, tokens)?;
+                blanks_are_empty |= odd;
             } else {
                 let end = self.find_separator(record, at);
                 let trimmed = self.trimmed(record, at, end);
-                // Only blanks in the last value are an empty text, elsewhere they are null.
-                if trimmed == at && end > at && end == record.len() { tokens.tokens.push(Token::Empty) } else { tokens.verbatim(at, trimmed) }
+                if trimmed == at && end > at && end == record.len() && blanks_are_empty {
+                    tokens.tokens.push(Token::Empty)
+                } else {
+                    tokens.verbatim(at, trimmed)
+                }
                 at = end;
             }
             if at == record.len() {
@@ -186,16 +194,17 @@ impl Dialect {
         Ok(())
     }
 
-    /// Reads the quoted value at `start` and returns where it ends: at a separator or the end of the record.
-    fn quoted(&self, record: &[u8], start: usize, tokens: &mut Tokens) -> Result<usize, Unreadable> {
+    /// Reads the quoted value at `start` and returns where it ends, at a separator or the end of the record, and whether it ended otherwise
+    /// than by its quote.
+    fn quoted(&self, record: &[u8], start: usize, tokens: &mut Tokens) -> Result<(usize, bool), Unreadable> {
         let quote = self.quote.unwrap_or(b'"');
         let content = start + 1;
         if let Some(end) = self.simple_end(record, content) {
             tokens.tokens.push(if end == content { Token::Empty } else { Token::Verbatim(offset(content), offset(end)) });
-            return Ok(end + 1);
+            return Ok((end + 1, false));
         }
         let mut text = tokens.scratch.len();
-        let mut at = content;
+        let (mut at, mut odd) = (content, false);
         while let Some(byte) = record.get(at).copied() {
             let next = record.get(at + 1).copied();
             if byte == quote && self.escape == Some(quote) && next == Some(quote) {
@@ -205,8 +214,9 @@ impl Dialect {
                 let after = at + 1;
                 if after == record.len() || self.is_separator(record, after) {
                     tokens.unescaped(text);
-                    return Ok(after);
+                    return Ok((after, odd));
                 }
+                odd = true;
                 if next == Some(quote) {
                     tokens.scratch.push(quote);
                     at = after;
@@ -227,7 +237,7 @@ impl Dialect {
                 }
                 if blanks > after && (blanks == record.len() || self.is_separator(record, blanks)) {
                     tokens.unescaped(text);
-                    return Ok(blanks);
+                    return Ok((blanks, true));
                 }
                 match self.unescaped {
                     UnescapedQuotes::BackToDelimiter if blanks == after => {
@@ -241,7 +251,7 @@ impl Dialect {
                         tokens.scratch.push(quote);
                         tokens.scratch.extend_from_slice(rest);
                         tokens.unescaped(text);
-                        return Ok(end);
+                        return Ok((end, true));
                     }
                     UnescapedQuotes::StopAtClosingQuote => {
                         tokens.scratch.push(quote);
@@ -250,7 +260,7 @@ impl Dialect {
                     }
                     UnescapedQuotes::SkipValue => {
                         tokens.tokens.push(Token::Null);
-                        return Ok(self.find_separator(record, after));
+                        return Ok((self.find_separator(record, after), true));
                     }
                     UnescapedQuotes::RaiseError => return Err(Unreadable::UnescapedQuote),
                 }
@@ -282,7 +292,7 @@ impl Dialect {
             tokens.scratch.push(quote);
         }
         tokens.unescaped(text);
-        Ok(record.len())
+        Ok((record.len(), true))
     }
 
     /// Where the quoted value at `content` closes, if there is no escape in it and a separator or the record's end right behind its quote.
@@ -295,7 +305,9 @@ impl Dialect {
             _ => memchr(quote, rest),
         }?;
         let at = content + end;
-        if record.get(at) != Some(&quote) || self.escape_escape.is_some_and(|byte| memchr(byte, rest.get(..end).unwrap_or_default()).is_some()) {
+        if record.get(at) != Some(&quote)
+            || self.escape_escape.is_some_and(|byte| memchr(byte, rest.get(..end).unwrap_or_default()).is_some())
+        {
             return None;
         }
         (at + 1 == record.len() || self.is_separator(record, at + 1)).then_some(at)

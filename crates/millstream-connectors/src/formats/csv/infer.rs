@@ -154,7 +154,9 @@ impl Inference<'_> {
             (Kind::Decimal(p), Kind::Decimal(q)) => Kind::Decimal(p.max(q)),
             (Kind::Int, Kind::Decimal(p)) | (Kind::Decimal(p), Kind::Int) => Kind::Decimal(p.max(int_digits)),
             (Kind::Long, Kind::Decimal(p)) | (Kind::Decimal(p), Kind::Long) => Kind::Decimal(p.max(long_digits)),
-            (Kind::Double, Kind::Int | Kind::Long | Kind::Decimal(_)) | (Kind::Int | Kind::Long | Kind::Decimal(_), Kind::Double) => Kind::Double,
+            (Kind::Double, Kind::Int | Kind::Long | Kind::Decimal(_)) | (Kind::Int | Kind::Long | Kind::Decimal(_), Kind::Double) => {
+                Kind::Double
+            }
             (Kind::Date, Kind::Timestamp) | (Kind::Timestamp, Kind::Date) if self.options.dates_are_timestamps => Kind::Timestamp,
             _ => Kind::String,
         }

@@ -83,7 +83,11 @@ pub(super) fn specs() -> Vec<OptionSpec> {
         text("delimiter", None, "Another name of the option sep."),
         text("quote", Some("\""), "The character around values that contain separators; empty for none."),
         text("escape", Some("\\"), "The character before a quote that belongs to a quoted value; empty for none."),
-        text("charToEscapeQuoteEscaping", None, "The character before an escape that belongs to a quoted value; by default the escape itself."),
+        text(
+            "charToEscapeQuoteEscaping",
+            None,
+            "The character before an escape that belongs to a quoted value; by default the escape itself.",
+        ),
         text("comment", None, "Lines that begin with this character are left out."),
         switch("header", "false", "The first line of every file names its columns."),
         switch("enforceSchema", "true", "Columns go by position whatever the header says; otherwise a header that differs is an error."),
@@ -137,7 +141,11 @@ pub(super) fn specs() -> Vec<OptionSpec> {
             default: Some("PERMISSIVE"),
             doc: "What happens to malformed records: keep them with nulls, leave them out, or fail.",
         },
-        text("columnNameOfCorruptRecord", Some("_corrupt_record"), "The column that takes the text of malformed records, if the schema has it."),
+        text(
+            "columnNameOfCorruptRecord",
+            Some("_corrupt_record"),
+            "The column that takes the text of malformed records, if the schema has it.",
+        ),
         RESCUED_DATA_COLUMN,
         OptionSpec {
             name: "columnPruning",
@@ -163,7 +171,7 @@ impl CsvOptions {
     /// Reads the options.
     ///
     /// # Errors
-    /// `INVALID_OPTION_VALUE`, `OPTION_VALUE_EXCEEDS_ONE_CHARACTER`, `INVALID_DELIMITER_VALUE` and its subclasses, those of dates and zones.
+    /// `INVALID_OPTION_VALUE`, `OPTION_VALUE_EXCEEDS_ONE_CHARACTER`, `INVALID_DELIMITER_VALUE` with a subclass, those of dates and zones.
     pub(super) fn from_options(options: &Options) -> Result<Self> {
         options.check(&specs())?;
         let escape = character(options, "escape", Some(b'\\'))?;

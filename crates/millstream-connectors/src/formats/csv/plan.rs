@@ -61,7 +61,8 @@ impl Plan {
                 return Err(Error::invalid("UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE", message).with_sqlstate("0A000"));
             }
         }
-        let is_text = |kind: &DataType| is_text_or_bytes(kind) && !matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+        let is_text =
+            |kind: &DataType| is_text_or_bytes(kind) && !matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
         let text_column = |name: &str| match schema.column_with_name(name) {
             Some((_, field)) if !is_text(field.data_type()) => {
                 let message = format!("column `{name}` takes the text of records and must be a string, but it is {}", field.data_type());
@@ -70,7 +71,8 @@ impl Plan {
             found => Ok(found.map(|(index, _)| index)),
         };
         let corrupt_record = text_column(&options.corrupt_record)?;
-        let rescued_data = options.rescued_data.as_deref().map(text_column).transpose()?.flatten().filter(|column| Some(*column) != corrupt_record);
+        let rescued_data =
+            options.rescued_data.as_deref().map(text_column).transpose()?.flatten().filter(|column| Some(*column) != corrupt_record);
         let is_data = |column: &usize| Some(*column) != corrupt_record && Some(*column) != rescued_data;
         let data_columns = (0..schema.fields().len()).filter(is_data).collect();
         Ok(Arc::new(Plan { schema, options, data_columns, corrupt_record, rescued_data }))

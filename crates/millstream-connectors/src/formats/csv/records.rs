@@ -126,14 +126,11 @@ impl Records {
             let at_end = end == next && start == end;
             (self.start, self.scanned, self.state) = (next, next, State::RecordStart);
             let position = self.origin + start as u64;
-            if let Some(position) = self.skipping.take() {
-                return Line::TooLarge { position, length: self.origin + end as u64 - position };
-            }
-            if at_end {
-                return Line::End;
-            }
-            if comment || start == end {
-                continue;
+            match self.skipping.take() {
+                Some(position) if !comment => return Line::TooLarge { position, length: self.origin + end as u64 - position },
+                None if at_end => return Line::End,
+                None if start < end && !comment => {}
+                _ => continue,
             }
             if end - start > self.limit {
                 return Line::TooLarge { position, length: (end - start) as u64 };
@@ -148,7 +145,7 @@ impl Records {
         let found = match memchr2(b'\n', b'\r', bytes) {
             Some(at) if bytes.get(at) == Some(&b'\n') => b"\n".as_slice(),
             Some(at) => match bytes.get(at + 1) {
-                Some(b'\n') => b"\r\n",
+                Some(b'\n') => b"\r\n".as_slice(),
                 Some(_) => b"\r",
                 None if self.ended => b"\r",
                 None => return false,
@@ -194,7 +191,9 @@ impl Records {
                     Some(byte) == self.dialect.quote || Some(byte) == self.dialect.escape || Some(byte) == self.dialect.escape_escape
                 };
                 let found = match (self.dialect.quote, self.dialect.escape) {
-                    (Some(quote), Some(escape)) if self.dialect.escape_escape.is_none_or(|byte| byte == escape) => memchr2(quote, escape, rest),
+                    (Some(quote), Some(escape)) if self.dialect.escape_escape.is_none_or(|byte| byte == escape) => {
+                        memchr2(quote, escape, rest)
+                    }
                     _ => rest.iter().position(|byte| special(*byte)),
                 };
                 match found.and_then(|found| Some((at + found + 1, rest.get(found).copied()?))) {
@@ -204,7 +203,9 @@ impl Records {
                     Some((next, _)) => Step::Go(next, State::EscapeEscaped),
                 }
             }
-            State::Escaped if is(self.dialect.quote) || is(self.dialect.escape_escape) && self.dialect.escape_escape == self.dialect.escape => {
+            State::Escaped
+                if is(self.dialect.quote) || is(self.dialect.escape_escape) && self.dialect.escape_escape == self.dialect.escape =>
+            {
                 Step::Go(at + 1, State::Quoted)
             }
             State::EscapeEscaped if is(self.dialect.escape) => Step::Go(at + 1, State::Quoted),

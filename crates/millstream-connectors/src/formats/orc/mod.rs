@@ -1,4 +1,7 @@
 //! Apache ORC, read as Spark reads it: columns by name, ORC's own schema evolution for values.
+//!
+//! Limits of the decoder: dates before 1582 of files in the old calendar (Spark and Hive write it) are days off, files with timestamps
+//! before 1970 whose fractions the C++ writer has stored as negative numbers are refused, and union types are not supported.
 
 mod reader;
 mod types;

@@ -51,7 +51,7 @@ impl FileReader for OrcReader {
 
 /// The columns of a file, as the decoder shows them.
 pub(super) async fn columns_of(file: &FileRef) -> Result<SchemaRef> {
-    Ok(builder(file, Positioned::open(file)?).await?.schema())
+    Ok(builder(file, Positioned::open(file).await?).await?.schema())
 }
 
 async fn builder(file: &FileRef, open: Positioned) -> Result<ArrowReaderBuilder<Parts>> {
@@ -66,7 +66,7 @@ async fn builder(file: &FileRef, open: Positioned) -> Result<ArrowReaderBuilder<
 /// Opens a file; a stripe is read when the stream reaches it. A file without a single byte has no rows, as in Spark.
 fn open(file: FileRef, bound: SchemaRef, batch_size: usize) -> BoxFuture<'static, Result<BatchStream>> {
     Box::pin(async move {
-        let open = Positioned::open(&file)?;
+        let open = Positioned::open(&file).await?;
         if open.len() == 0 {
             return Ok(stream::empty().boxed());
         }
@@ -127,7 +127,9 @@ impl AsyncChunkReader for Parts {
             let end = offset_from_start.checked_add(length).filter(|end| *end <= self.0.len() && length <= MAX_PART_BYTES);
             match end {
                 Some(end) => self.0.read(offset_from_start..end).await,
-                None => Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("{length} bytes at {offset_from_start} are not in the file"))),
+                None => {
+                    Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("{length} bytes at {offset_from_start} are not in the file")))
+                }
             }
         })
     }

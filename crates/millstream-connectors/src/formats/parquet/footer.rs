@@ -61,7 +61,8 @@ pub(super) async fn read(file: &FileRef, open: &Positioned) -> Result<ArrowReade
     })
 }
 
-/// The schema with INT96 timestamps as UTC microseconds, if there are any. Nanoseconds, the decoder's default, overflow outside 1677 to 2262.
+/// The schema with INT96 timestamps as UTC microseconds, if there are any. Nanoseconds, the decoder's default, overflow outside the years
+/// 1677 to 2262.
 fn int96_as_micros(schema: &Schema, parquet: &SchemaDescriptor) -> Option<Schema> {
     if !parquet.columns().iter().any(|column| column.physical_type() == PhysicalType::INT96) {
         return None;

@@ -14,7 +14,8 @@ use super::types::spark_type;
 /// The schema of the first file that is not empty, or of all of them merged.
 ///
 /// # Errors
-/// `FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER`, `PARQUET_TYPE_ILLEGAL`, `COLUMN_ALREADY_EXISTS`, `CANNOT_MERGE_SCHEMAS`, `UNABLE_TO_INFER_SCHEMA`.
+/// `FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER`, `PARQUET_TYPE_ILLEGAL`, `COLUMN_ALREADY_EXISTS`, `CANNOT_MERGE_SCHEMAS`,
+/// `UNABLE_TO_INFER_SCHEMA`.
 pub(super) async fn infer(files: &[FileRef], merge_all: bool) -> Result<SchemaRef> {
     let mut merged: Option<SchemaRef> = None;
     for file in files.iter().filter(|file| file.size > 0) {
@@ -34,7 +35,7 @@ pub(super) async fn infer(files: &[FileRef], merge_all: bool) -> Result<SchemaRe
 }
 
 async fn schema_of(file: &FileRef) -> Result<SchemaRef> {
-    let metadata = footer::read(file, &Positioned::open(file)?).await.map_err(|error| match error.kind() {
+    let metadata = footer::read(file, &Positioned::open(file).await?).await.map_err(|error| match error.kind() {
         ErrorKind::BadRecord => Error::new(ErrorKind::BadRecord, "FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER", error.message().to_owned())
             .with_sqlstate("KD001")
             .caused_by(error),
@@ -58,5 +59,6 @@ fn illegal_type(file: &FileRef, column: &str, illegal: &DataType) -> Error {
         DataType::Time64(arrow::datatypes::TimeUnit::Microsecond) => ("UNSUPPORTED_TIME_TYPE", "0A000"),
         _ => ("PARQUET_TYPE_ILLEGAL", "42846"),
     };
-    Error::invalid(code, format!("column `{column}` of file {} has the type {illegal}, which has no counterpart", file.url)).with_sqlstate(sqlstate)
+    Error::invalid(code, format!("column `{column}` of file {} has the type {illegal}, which has no counterpart", file.url))
+        .with_sqlstate(sqlstate)
 }

@@ -50,7 +50,7 @@ impl FileReader for ParquetReader {
 /// Opens a file; rows are decoded as the stream is polled. A file without a single byte has no rows, as in Spark.
 fn open(file: FileRef, bound: SchemaRef, batch_size: usize) -> BoxFuture<'static, Result<BatchStream>> {
     Box::pin(async move {
-        let open = Positioned::open(&file)?;
+        let open = Positioned::open(&file).await?;
         if open.len() == 0 {
             return Ok(stream::empty().boxed());
         }

@@ -7,6 +7,8 @@ use millstream_core::{ErrorKind, Options};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
+use proptest::prelude::*;
+
 use super::super::reading::{local, read, read_with, remote};
 use super::super::resolve::{list_of, map_of, timestamp};
 use super::*;
@@ -133,7 +135,11 @@ async fn int96_timestamps_are_utc_microseconds_over_all_years() {
     let content = include_bytes!("testdata/int96.parquet");
     let inner = DataType::Struct(Fields::from(vec![Field::new("t", timestamp(true), true)]));
     let bound = schema(vec![("t", timestamp(true)), ("s", inner.clone())]);
-    let rows = ["2024-01-02T03:04:05.123456Z | {t: 2024-01-02T03:04:05.123456Z}", "null | {t: null}", "0001-01-01T00:00:00Z | {t: 0001-01-01T00:00:00Z}"];
+    let rows = [
+        "2024-01-02T03:04:05.123456Z | {t: 2024-01-02T03:04:05.123456Z}",
+        "null | {t: null}",
+        "0001-01-01T00:00:00Z | {t: 0001-01-01T00:00:00Z}",
+    ];
     assert_eq!(read(&Parquet, bound.clone(), Options::new(), content).await.all_rows(), rows);
     assert_eq!(Parquet.infer(&[remote("f", content).await], &Options::new()).await.unwrap(), bound);
     let ntz = read(&Parquet, schema(vec![("t", timestamp(false))]), Options::new(), content).await;
@@ -146,7 +152,8 @@ fn nested() -> Vec<u8> {
     let ys: ArrayRef = Arc::new(StringArray::from(vec![Some("q"), None, None]));
     let structs = StructArray::new(xy, vec![xs.clone(), ys], Some(vec![true, false, true].into()));
     let item = Fields::from(vec![Field::new("p", DataType::Int64, true)]);
-    let items = StructArray::new(item.clone(), vec![Arc::new(Int64Array::from(vec![Some(1), None])) as ArrayRef], Some(vec![true, false].into()));
+    let items =
+        StructArray::new(item.clone(), vec![Arc::new(Int64Array::from(vec![Some(1), None])) as ArrayRef], Some(vec![true, false].into()));
     let item = Arc::new(Field::new("item", DataType::Struct(item), true));
     let lists = ListArray::new(item, OffsetBuffer::from_lengths([1, 1, 0]), Arc::new(items), Some(vec![true, true, false].into()));
     let mut maps = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
@@ -160,7 +167,8 @@ fn nested() -> Vec<u8> {
 
 #[tokio::test]
 async fn nested_fields_match_by_name_and_null_structs_stay_null() {
-    let fields = |names: &[(&str, DataType)]| DataType::Struct(names.iter().map(|(name, kind)| Field::new(*name, kind.clone(), true)).collect());
+    let fields =
+        |names: &[(&str, DataType)]| DataType::Struct(names.iter().map(|(name, kind)| Field::new(*name, kind.clone(), true)).collect());
     let bound = |kind: DataType, name: &str| schema(vec![(name, kind)]);
     let long = DataType::Int64;
     let cases = [
@@ -227,7 +235,8 @@ async fn local_and_remote_files_give_the_same_batches_and_rows_are_counted_witho
     let values: Vec<Option<i32>> = (0..2500).map(|i| (i % 7 != 0).then_some(i)).collect();
     let content = written_in_groups(vec![("a", ints(&values)), ("b", ints(&values))], 1000);
     let folder = tempfile::tempdir().unwrap();
-    let reader = Parquet.reader(schema(vec![("a", DataType::Int64), ("b", DataType::Int32), ("c", DataType::Utf8)]), &Options::new()).unwrap();
+    let reader =
+        Parquet.reader(schema(vec![("a", DataType::Int64), ("b", DataType::Int32), ("c", DataType::Utf8)]), &Options::new()).unwrap();
     for file in [remote("f", &content).await, local(folder.path(), "a b.parquet", &content)] {
         let outcome = read_with(&reader, file.clone(), &[1], 300).await;
         let expected: Vec<String> = values.iter().map(|value| value.map_or("null".to_owned(), |value| value.to_string())).collect();
@@ -275,9 +284,9 @@ async fn damaged_files_are_named_after_the_rows_before_the_damage() {
     assert_eq!((error.kind(), error.code()), (ErrorKind::DataLost, "FAILED_READ_FILE.FILE_NOT_EXIST"));
 }
 
-proptest::proptest! {
+proptest! {
     #[test]
-    fn no_damage_makes_the_reader_panic_or_invent_rows(at in 0_usize..4000, bytes in proptest::collection::vec(proptest::num::u8::ANY, 1..8)) {
+    fn no_damage_makes_the_reader_panic_or_invent_rows(at in 0_usize..4000, bytes in prop::collection::vec(any::<u8>(), 1..8)) {
         let values: Vec<Option<i32>> = (0..500).map(Some).collect();
         let mut content = written(vec![("a", ints(&values)), ("s", Arc::new(StringArray::from(vec!["text"; 500])))]);
         let at = at % content.len();
@@ -290,5 +299,45 @@ proptest::proptest! {
             let outcome = read_with(&reader, local(folder.path(), "f", &content), &[0, 1], 100).await;
             assert!(outcome.error.is_some() || outcome.batches.iter().map(RecordBatch::num_rows).sum::<usize>() <= 500);
         });
+    }
+}
+
+/// Not a test but a measurement: `cargo test -p millstream-connectors parquet::tests::throughput -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn throughput() {
+    let rows = 2_000_000_i64;
+    let keys = StringArray::from_iter_values((0..rows).map(|n| format!("key-{}", n.wrapping_mul(2_654_435_761) % 100_000)));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from_iter_values(0..rows))),
+        ("key", Arc::new(keys)),
+        ("value", Arc::new(Float64Array::from_iter_values((0..rows).map(|n| (n % 997) as f64 + 0.25)))),
+        ("ts", Arc::new(TimestampMicrosecondArray::from_iter_values((0..rows).map(|n| n * 1_000_003)).with_timezone("UTC"))),
+    ];
+    let memory: usize = columns.iter().map(|(_, array)| array.get_array_memory_size()).sum();
+    let folder = tempfile::tempdir().unwrap();
+    let file = local(folder.path(), "a.parquet", &written(columns));
+    let bound = schema(vec![("id", DataType::Int64), ("key", DataType::Utf8), ("value", DataType::Float64), ("ts", timestamp(true))]);
+    let reader = Parquet.reader(bound, &Options::new()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let processor_seconds = || {
+        let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        statistics.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
+    };
+    for projection in [&[0, 1, 2, 3][..], &[0, 2], &[]] {
+        let mut best = f64::MAX;
+        for _ in 0..5 {
+            let start = processor_seconds();
+            let outcome = runtime.block_on(read_with(&reader, file.clone(), projection, 8192));
+            best = best.min(processor_seconds() - start);
+            assert!(outcome.error.is_none());
+        }
+        let (in_file, in_memory) = (file.size as f64 / 1e6, memory as f64 / 1e6);
+        println!(
+            "columns {projection:?}: {:.0} MB/s of the file, {:.0} MB/s decoded, {:.1} M rows/s",
+            in_file / best,
+            in_memory / best,
+            rows as f64 / best / 1e6
+        );
     }
 }
