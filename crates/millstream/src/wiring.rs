@@ -80,7 +80,7 @@ impl Wiring {
         for files in FilesProvider::all(&storage) {
             registry.add_source(files);
         }
-        registry.add_source(Arc::new(DeltaSourceProvider::new(storage.clone(), clock.clone(), ids.clone())));
+        registry.add_source(Arc::new(DeltaSourceProvider::new(storage.clone())));
         registry.add_source(Arc::new(RateProvider::new()));
         registry.add_source(Arc::new(RateMicroBatchProvider::new()));
         registry.add_source(Arc::new(SocketProvider::new()));
