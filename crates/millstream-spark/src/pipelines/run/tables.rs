@@ -1,0 +1,98 @@
+//! Makes the tables of a pipeline before anything runs, and empties those that are to be computed again.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use millstream_core::Result;
+use millstream_core::registry::WriteRequest;
+use millstream_core::sink::{OutputMode, Sink};
+use millstream_engine::from_datafusion;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::place::directory;
+use super::relations::options;
+use super::{Checked, Pipeline};
+use crate::pipelines::graph::Dataset;
+use crate::pipelines::parser::DatasetKind;
+
+/// The record that something that happens once has happened. The table's own transactions say the same, but they may expire.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Done {}
+
+impl Pipeline {
+    /// Makes every table exist with the columns that its flows write, so that whatever reads it can be planned before it has rows.
+    pub(super) async fn prepare_tables(&self, checked: &Checked, refreshed: &[usize]) -> Result<()> {
+        for (index, dataset) in self.graph.datasets.iter().enumerate() {
+            let Some(schema) = checked.schemas.get(&index) else { continue };
+            match dataset.kind {
+                DatasetKind::TemporaryView => {}
+                DatasetKind::MaterializedView => {
+                    if refreshed.contains(&index) {
+                        self.forget(dataset).await?;
+                    }
+                    if !self.place.has_table(&dataset.name).await? {
+                        self.write_nothing(dataset, schema, OutputMode::Complete, self.session.registry().ids.next()).await?;
+                    }
+                }
+                DatasetKind::StreamingTable => {
+                    let refresh = match refreshed.contains(&index) {
+                        true => self.place.add_refresh(&dataset.name).await?,
+                        false => self.place.refreshes(&dataset.name).await?,
+                    };
+                    self.empty_for(dataset, schema, refresh).await?;
+                    self.write_nothing(dataset, schema, OutputMode::Append, self.session.registry().ids.next()).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties a table for its newest full refresh, unless that was done. The refresh is recorded already, so its flows begin anew; the
+    /// emptying carries the refresh's number, so that it happens once, also when an earlier run was killed in between, and before any flow
+    /// writes.
+    async fn empty_for(&self, dataset: &Dataset, schema: &SchemaRef, refresh: u64) -> Result<()> {
+        let done = format!("refreshes/{}/{refresh}.done", directory(&dataset.name));
+        if refresh == 0 || self.place.record::<Done>(&done).await?.is_some() {
+            return Ok(());
+        }
+        let once = self.identity(dataset, &format!("refresh {refresh}"));
+        self.write_nothing(dataset, schema, OutputMode::Complete, once).await?;
+        self.place.set_record(&done, &Done {}).await
+    }
+
+    /// An id that is the same for the same purpose of the same table.
+    pub(super) fn identity(&self, dataset: &Dataset, purpose: &str) -> Uuid {
+        Uuid::new_v5(&Uuid::NAMESPACE_URL, format!("{} {purpose}", self.place.table(&dataset.name)).as_bytes())
+    }
+
+    /// Commits a batch without rows: it makes the table or its new columns, or empties it in complete mode.
+    async fn write_nothing(&self, dataset: &Dataset, schema: &SchemaRef, mode: OutputMode, query_id: Uuid) -> Result<()> {
+        let schema = DFSchema::try_from(schema.as_ref().clone()).map_err(from_datafusion)?;
+        let plan = LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema: Arc::new(schema) });
+        let sink = self.sink(dataset, mode).await?;
+        let written = self.session.write_batch(plan, sink.clone(), mode, &[], query_id, 0).await;
+        sink.stop().await;
+        written.map(drop).map_err(|error| error.within(format!("table '{}'", dataset.name)))
+    }
+
+    /// A sink for a table.
+    pub(super) async fn sink(&self, dataset: &Dataset, mode: OutputMode) -> Result<Arc<dyn Sink>> {
+        let mut options = match mode {
+            OutputMode::Complete => options([("overwriteSchema", "true")]),
+            OutputMode::Append | OutputMode::Update => options([("mergeSchema", "true")]),
+        };
+        for (key, value) in dataset.properties.iter().filter(|(key, _)| key.to_lowercase().starts_with("delta.")) {
+            options.set(key, value);
+        }
+        let request = WriteRequest {
+            path: Some(self.place.table(&dataset.name)),
+            partition_by: dataset.partition_by.iter().map(|(name, _)| name.clone()).collect(),
+            options,
+            query_name: None,
+        };
+        self.session.registry().sink("delta")?.sink(&request).await
+    }
+}

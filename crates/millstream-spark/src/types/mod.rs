@@ -1,0 +1,53 @@
+//! Spark's data types and their texts: DDL (`a INT NOT NULL, b ARRAY<STRING>`) and JSON, both ways, as Arrow types.
+//!
+//! | Spark | Arrow |
+//! |---|---|
+//! | `TIMESTAMP` | `Timestamp(µs, "UTC")`: an instant |
+//! | `TIMESTAMP_NTZ` | `Timestamp(µs)`: a wall clock |
+//! | `STRING`, `CHAR(n)`, `VARCHAR(n)` | `Utf8`; the length is kept in the field's metadata |
+//! | `DECIMAL(p, s)` | `Decimal128(p, s)` |
+//! | `INTERVAL DAY TO SECOND` and its parts | `Duration(µs)` |
+//! | `INTERVAL YEAR TO MONTH` and its parts | `Interval(YearMonth)` |
+//! | `INTERVAL` | `Interval(MonthDayNano)` |
+//! | `TIME(p)` | `Time64(ns)` |
+//! | `ARRAY`, `MAP`, `STRUCT` | `List` of `element`, `Map` of `key` and `value`, `Struct` |
+
+mod ddl;
+mod json;
+mod names;
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
+
+pub use ddl::{parse_data_type, parse_schema};
+pub use json::{schema_from_json, schema_to_json};
+pub use names::{ddl_type, quote, simple_name, to_ddl};
+
+pub(crate) use ddl::{column_type, same_name_twice};
+
+/// The metadata key under which Spark keeps the length of `CHAR(n)` and `VARCHAR(n)`.
+pub const CHAR_VARCHAR: &str = "__CHAR_VARCHAR_TYPE_STRING";
+
+/// The metadata key of a column's comment.
+pub const COMMENT: &str = "comment";
+
+/// Spark's `TIMESTAMP`.
+pub fn timestamp() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+}
+
+/// An array of elements that may be null or not.
+pub fn array(element: DataType, contains_null: bool) -> DataType {
+    DataType::List(Arc::new(Field::new("element", element, contains_null)))
+}
+
+/// A map whose values may be null or not.
+pub fn map(key: DataType, value: DataType, value_contains_null: bool) -> DataType {
+    map_of(Field::new("key", key, false), Field::new("value", value, value_contains_null))
+}
+
+pub(crate) fn map_of(key: Field, value: Field) -> DataType {
+    let entries = DataType::Struct(Fields::from(vec![key, value]));
+    DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
+}
