@@ -258,11 +258,14 @@ impl Disk {
         let contents: Vec<Bytes> = self
             .contents
             .iter()
-            .map(|content| match if content.dirty { dirty_answers.next() } else { None } {
-                None | Some(0) => content.synced.clone(),
-                Some(1) => content.written.clone(),
-                Some(2) => vec![0; content.written.len()],
-                Some(_) => content.written[..content.written.len() / 2].to_vec(),
+            .map(|content| {
+                let answer = if content.dirty { dirty_answers.next() } else { None };
+                match answer {
+                    None | Some(0) => content.synced.clone(),
+                    Some(1) => content.written.clone(),
+                    Some(2) => vec![0; content.written.len()],
+                    Some(_) => content.written[..content.written.len() / 2].to_vec(),
+                }
             })
             .map(Bytes::from)
             .collect();

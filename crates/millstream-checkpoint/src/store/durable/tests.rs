@@ -474,39 +474,3 @@ proptest! {
         });
     }
 }
-
-#[derive(Debug)]
-struct RealClock(std::time::Instant);
-
-#[async_trait]
-impl Clock for RealClock {
-    fn now_ms(&self) -> i64 {
-        0
-    }
-
-    fn monotonic_ns(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-
-    async fn sleep(&self, _: Duration) {}
-}
-
-#[tokio::test]
-#[ignore = "a measurement"]
-async fn own_time_of_a_small_put() {
-    let directory = tempfile::tempdir().unwrap();
-    let options = StoreOptions::new(Arc::new(RealClock(std::time::Instant::now())), Arc::new(super::super::testing::TestIds));
-    let store = DurableStore::new(directory.path().canonicalize().unwrap(), Privacy::Private, &options);
-    let mut own = Vec::new();
-    let mut sync = Vec::new();
-    for number in 0..300 {
-        let (before, started) = (options.stats().counts(), std::time::Instant::now());
-        create(&store, &format!("offsets/{number}"), "0123456789012345678901234567890123456789").await.unwrap();
-        let spent = options.stats().counts().since(&before).sync_ns;
-        own.push((started.elapsed().as_nanos() as u64).saturating_sub(spent) / 1000);
-        sync.push(spent / 1000);
-    }
-    own.sort_unstable();
-    sync.sort_unstable();
-    println!("own p50 {} us p99 {} us, sync p50 {} us p99 {} us", own[150], own[297], sync[150], sync[297]);
-}
