@@ -4,14 +4,16 @@ use millstream_checkpoint::store::{Privacy, StoreOptions, open};
 
 use super::*;
 
-/// Prints commit times and memory over `MILL_DELTA_COMMITS` (5,000) commits of one row to the durable local store.
+/// Prints commit times and memory over `MILL_DELTA_COMMITS` (5,000) commits of one row to the durable local store, with a checkpoint of the
+/// log every `MILL_DELTA_INTERVAL` (100).
 ///
 /// `cargo test -p millstream-connectors delta::tests::long_run -- --ignored --nocapture`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement of minutes"]
 #[expect(clippy::disallowed_methods, reason = "it measures real time")]
 async fn five_thousand_commits() {
-    let commits: u64 = std::env::var("MILL_DELTA_COMMITS").ok().and_then(|text| text.parse().ok()).unwrap_or(5_000);
+    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let (commits, interval) = (number("MILL_DELTA_COMMITS", 5_000), number("MILL_DELTA_INTERVAL", 100).to_string());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t").to_str().unwrap().to_owned();
     let clock = TestClock::start();
@@ -21,7 +23,8 @@ async fn five_thousand_commits() {
         Ok(Location { url, store, path })
     });
     let provider = DeltaSinkProvider::new(storage.clone(), clock, Arc::new(TestIds));
-    let sink = provider.sink(&WriteRequest { path: Some(path.clone()), ..WriteRequest::default() }).await.unwrap();
+    let options = [("checkpointInterval", interval.as_str())].into_iter().collect();
+    let sink = provider.sink(&WriteRequest { path: Some(path.clone()), options, ..WriteRequest::default() }).await.unwrap();
     sink.prepare(&schema(), OutputMode::Append).await.unwrap();
     let mut times = Vec::new();
     for id in 0..commits {
