@@ -12,7 +12,7 @@ mod tidy;
 
 use std::process::ExitCode;
 
-use process::{Outcome, fail};
+use process::fail;
 
 const USAGE: &str = "\
 cargo xtask <task>

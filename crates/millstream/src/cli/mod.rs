@@ -128,7 +128,9 @@ fn finish(written: std::io::Result<()>) -> Result<()> {
 }
 
 fn set_up_logging(filter: &str, json: bool) -> Result<()> {
-    let filter = EnvFilter::try_new(filter)
+    // The Delta kernel logs every look for a table that is not there yet as an error.
+    let filter = if filter.contains("buoyant_kernel") { filter.to_owned() } else { format!("{filter},buoyant_kernel=off") };
+    let filter = EnvFilter::try_new(&filter)
         .map_err(|error| Error::invalid("INVALID_LOG_FILTER", format!("--log '{filter}' is not a log filter")).caused_by(error))?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     if json {

@@ -1,6 +1,5 @@
 //! Tables on the terminal: rows, and what there is to know about a table.
 
-use std::fmt::Write as _;
 use std::io::Write;
 
 use arrow::array::RecordBatch;
@@ -59,8 +58,7 @@ pub(crate) fn rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Rows> 
 pub(crate) fn table_info(info: &TableInfo) -> String {
     let mut text = String::new();
     let rows = info.rows.map_or_else(|| "unknown".to_owned(), |rows| rows.to_string());
-    // Writing to a String cannot fail.
-    let mut line = |name: &str, value: &str| drop(writeln!(text, "{name:<14}{value}"));
+    let mut line = |name: &str, value: &str| text.push_str(&format!("{name:<14}{value}\n"));
     line("location", &info.location);
     line("id", &info.id);
     line("version", &info.version.to_string());
