@@ -3,7 +3,9 @@
 mod cursor;
 mod diagnostic;
 mod dialect;
+mod division;
 mod functions;
+mod literals;
 mod names;
 mod planner;
 mod query;

@@ -9,7 +9,7 @@ use datafusion::common::{DFSchema, DataFusionError, SchemaError, TableReference}
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::logical_expr::planner::{ExprPlanner, TypePlanner};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col, ident};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
@@ -17,6 +17,8 @@ use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 
 use super::diagnostic::{Diagnostic, Position};
+use super::division::Division;
+use super::literals::{narrow, narrow_expression};
 use super::names::{RelationNames, Spelling, fold, mentions_metadata, spell};
 use super::query::PreparedQuery;
 use super::variables::closest;
@@ -37,10 +39,15 @@ impl Planner {
         options.sql_parser.collect_spans = true;
         options.sql_parser.enable_ident_normalization = true;
         options.sql_parser.map_string_types_to_utf8view = false;
+        // 1.5 is a decimal, as in Spark.
+        options.sql_parser.parse_float_as_decimal = true;
+        let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(Division)];
+        planners.extend(state.expr_planners().iter().cloned());
         let state = SessionStateBuilder::new_from_existing(state)
             .with_config(config)
             .with_catalog_list(Arc::new(MemoryCatalogProviderList::new()))
             .with_type_planner(Arc::new(SparkTypes))
+            .with_expr_planners(planners)
             .build();
         Planner { state }
     }
@@ -71,7 +78,7 @@ impl Planner {
         }
         let statement = Statement::Statement(Box::new(ast::Statement::Query(query)));
         let located = |error: DataFusionError| located(&prepared.position, error);
-        let plan = context.state().statement_to_plan(statement).await.map_err(located)?;
+        let plan = context.state().statement_to_plan(statement).await.and_then(narrow).map_err(located)?;
         // Types that do not fit together are found by the analyzer.
         let options = self.state.config_options();
         self.state.analyzer().execute_and_check(plan.clone(), options, |_, _| {}).map_err(located)?;
@@ -85,7 +92,7 @@ impl Planner {
         let located = |error: DataFusionError| located(position, error);
         let df_schema = DFSchema::try_from(schema.as_ref().clone()).map_err(located)?;
         let aliased = ast::ExprWithAlias { expr: condition, alias: None };
-        let expr = self.state.create_logical_expr_from_sql_expr(aliased, &df_schema).map_err(located)?;
+        let expr = self.state.create_logical_expr_from_sql_expr(aliased, &df_schema).and_then(narrow_expression).map_err(located)?;
         // Planning it for execution is what finds types that do not fit.
         let physical = self.state.create_physical_expr(expr.clone(), &df_schema).map_err(located)?;
         match physical.data_type(schema).map_err(located)? {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, ObjectNamePart, Query, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
+    Expr, Ident, ObjectName, ObjectNamePart, Query, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -12,6 +12,7 @@ use millstream_core::Options;
 
 use super::diagnostic::{Diagnostic, Position};
 use super::dialect::Spark;
+use super::literals::typed_numbers;
 use super::relation::{Relation, named_source};
 use super::source::SourceFile;
 use super::stream::{dotted, placeholder, rewrite};
@@ -47,11 +48,14 @@ const DIALECT: &dyn Dialect = &Spark;
 /// Parses a query. `prefix` makes the names of its placeholders unique in the pipeline.
 pub(crate) fn prepare(file: &SourceFile, tokens: &[TokenWithSpan], prefix: &str) -> Result<PreparedQuery, Diagnostic> {
     let start = tokens.first().map_or(Location::new(1, 1), |token| token.span.start);
-    let rewritten = rewrite(file, tokens, prefix)?;
+    let rewritten = rewrite(file, &typed_numbers(tokens), prefix)?;
     let end = tokens.last().map_or(start, |token| token.span.end);
     let mut parser = Parser::new(DIALECT).with_tokens_with_locations(rewritten.tokens);
     let mut query = parser.parse_query().map_err(|error| syntax(file, error, end))?;
     finished(file, &parser)?;
+    if !is_query(&query.body) {
+        return Err(Diagnostic::syntax(file.position(start), "expected a query: SELECT, VALUES or WITH … SELECT"));
+    }
     let mut visitor = Relations { file, prefix, relations: rewritten.relations, scopes: Vec::new() };
     if let ControlFlow::Break(fault) = query.visit(&mut visitor) {
         return Err(*fault);
@@ -61,10 +65,19 @@ pub(crate) fn prepare(file: &SourceFile, tokens: &[TokenWithSpan], prefix: &str)
 
 /// Parses an expression.
 pub(crate) fn parse_expression(file: &SourceFile, tokens: &[TokenWithSpan], end: Location) -> Result<Expr, Diagnostic> {
-    let mut parser = Parser::new(DIALECT).with_tokens_with_locations(tokens.to_vec());
+    let mut parser = Parser::new(DIALECT).with_tokens_with_locations(typed_numbers(tokens));
     let expression = parser.parse_expr().map_err(|error| syntax(file, error, end))?;
     finished(file, &parser)?;
     Ok(expression)
+}
+
+fn is_query(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(_) | SetExpr::Values(_) => true,
+        SetExpr::Query(query) => is_query(&query.body),
+        SetExpr::SetOperation { left, right, .. } => is_query(left) && is_query(right),
+        _ => false,
+    }
 }
 
 /// Tokens as one line.
@@ -92,7 +105,10 @@ fn syntax(file: &SourceFile, error: ParserError, end: Location) -> Diagnostic {
         Some((message, location)) => (message, location),
         None => (text.as_str(), end),
     };
-    let message = message.strip_prefix("Expected: ").map_or_else(|| message.to_owned(), |rest| format!("expected {rest}"));
+    let message = match message.strip_prefix("Expected") {
+        Some(rest) => format!("expected{}", rest.strip_prefix(':').unwrap_or(rest)),
+        None => message.to_owned(),
+    };
     Diagnostic::syntax(file.position(location), message.replace(", found: EOF", ", found the end of the query").replace(", found: ", ", found "))
 }
 

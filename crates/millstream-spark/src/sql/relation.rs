@@ -127,7 +127,11 @@ pub(crate) fn property_list(cursor: &mut Cursor<'_>) -> Result<Vec<(String, Stri
                 let parts = cursor.object_name("a key")?;
                 parts.iter().map(|part| part.value.as_str()).collect::<Vec<_>>().join(".")
             }
-            _ => cursor.string("a key")?,
+            Some(Token::SingleQuotedString(key) | Token::DoubleQuotedString(key)) => {
+                cursor.advance();
+                key.clone()
+            }
+            _ => return Err(cursor.expected("a key")),
         };
         let explicit = cursor.eat_token(&Token::Eq);
         let value = match cursor.peek() {

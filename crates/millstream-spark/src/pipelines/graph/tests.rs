@@ -37,12 +37,12 @@ fn flows_come_after_what_they_read() {
     );
     assert_eq!(
         flows(&graph),
-        ["sizes[0] <- ", "alone[1] <- ", "a[0] <- ", "b[0] <- ", "silver[0] <- sizes,a,b", "gold[0] <- silver"].map(str::to_owned)
+        ["alone[0] <- ", "sizes[1] <- ", "a[1] <- ", "b[1] <- ", "silver[1] <- sizes,a,b", "gold[1] <- silver"].map(str::to_owned)
     );
     let silver = &graph.flows[4];
     assert_eq!(graph.datasets[silver.target].name.to_string(), "silver");
-    assert_eq!(silver.inputs, [Input::Dataset(3), Input::Dataset(6)]);
-    let view = graph.datasets[5].view.as_ref().unwrap();
+    assert_eq!(silver.inputs, [Input::Dataset(3), Input::Dataset(5)]);
+    let view = graph.datasets[4].view.as_ref().unwrap();
     assert_eq!(view.inputs, [Input::External(TableName::new("crossings"))]);
     assert_eq!(graph.flows_into(3).collect::<Vec<_>>(), [2, 3]);
     assert_eq!(graph.notes, []);
@@ -153,7 +153,7 @@ fn faults_name_place_and_remedy() {
         (
             "CREATE TEMPORARY VIEW v AS SELECT 1 FROM nowhere;\nSELECT 1;\nCREATE MATERIALIZED VIEW m AS SELECT FROM",
             "TABLE_OR_VIEW_NOT_FOUND",
-            &["p.sql:1:42: there is no table or view 'nowhere'", "p.sql:2:1: a statement", "p.sql:3:38: expected"],
+            &["p.sql:1:42: there is no table or view 'nowhere'", "p.sql:2:1: a statement", "p.sql:3:42: expected an expression, found FROM"],
         ),
     ];
     for (text, code, expected) in cases {

@@ -100,7 +100,8 @@ impl Session {
         cursor.expect_token(&Token::LParen)?;
         loop {
             let position = cursor.position();
-            let constraint = cursor.is("CONSTRAINT") && matches!(cursor.peek_nth(1), Some(Token::Word(_)));
+            // A column may have the word for a name.
+            let constraint = cursor.is("CONSTRAINT") && ["EXPECT", "PRIMARY", "FOREIGN", "CHECK"].iter().any(|word| cursor.nth_is(2, word));
             if constraint && cursor.nth_is(2, "EXPECT") {
                 let expectation = expectation(cursor)?;
                 if dataset.expectations.iter().any(|known| known.name.eq_ignore_ascii_case(&expectation.name)) {

@@ -4,7 +4,6 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 use millstream_core::registry::ReadRequest;
 use millstream_core::sink::OutputMode;
-use millstream_core::source::Table;
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use millstream_engine::plan::result_schema;

@@ -69,7 +69,7 @@ impl Fixture {
         for files in FilesProvider::all(&storage) {
             registry.add_source(files);
         }
-        registry.add_source(Arc::new(DeltaSourceProvider::new(storage.clone(), clock.clone(), ids.clone())));
+        registry.add_source(Arc::new(DeltaSourceProvider::new(storage.clone())));
         registry.add_sink(Arc::new(DeltaSinkProvider::new(storage, clock, ids)));
         let session = Session::new(registry, SessionOptions { parallelism: 2, ..SessionOptions::default() }).unwrap();
         let root: PathBuf = self.folder.path().join("storage");
