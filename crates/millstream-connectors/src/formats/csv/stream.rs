@@ -75,7 +75,8 @@ impl Reading {
                         decoder.too_large(position, length)?;
                     }
                 }
-                Ok(decoder.rows() < self.batch_size && decoded < BATCH_BYTES)
+                // Without a row it would look like the end of the file, however many records were left out.
+                Ok(decoder.rows() < self.batch_size && (decoded < BATCH_BYTES || decoder.rows() == 0))
             })?;
             if drained != Drained::Empty {
                 return Ok(());

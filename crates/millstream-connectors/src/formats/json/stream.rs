@@ -78,7 +78,8 @@ impl Reading {
                 Line::Record { bytes, position, utf8 } => {
                     decoded += bytes.len();
                     decoder.record(bytes, position, utf8)?;
-                    if decoder.rows() >= self.context.batch_size || decoded >= BATCH_BYTES {
+                    // Without a row it would look like the end of the file, however many records were left out.
+                    if decoder.rows() >= self.context.batch_size || decoded >= BATCH_BYTES && decoder.rows() > 0 {
                         return Ok(());
                     }
                 }

@@ -35,6 +35,14 @@ async fn dropmalformed_leaves_records_out_and_reports_them() {
 }
 
 #[tokio::test]
+async fn rows_behind_any_amount_of_dropped_records_are_read() {
+    let short = format!("{}\n", "x".repeat(15 << 20));
+    let outcome = read(kv(), &[("mode", "DROPMALFORMED")], &format!("{}a,1\n{}b,2\n", short.repeat(5), short.repeat(5))).await;
+    assert_eq!(outcome.all_rows(), ["a | 1", "b | 2"]);
+    assert_eq!(outcome.bad.len(), 10);
+}
+
+#[tokio::test]
 async fn failfast_fails_after_the_rows_before() {
     let outcome = read(kv(), &[("mode", "FAILFAST")], "a,1\nb,x\nc,3\n").await;
     assert_eq!(outcome.rows(), ["a | 1"]);

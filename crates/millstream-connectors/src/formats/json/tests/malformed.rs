@@ -68,6 +68,15 @@ fn oversized_records_are_skipped_and_reported() {
 }
 
 #[test]
+fn rows_behind_any_amount_of_dropped_records_are_read() {
+    let broken = format!("{{{}\n", "x".repeat(15 << 20));
+    let text = format!("{}{{\"k\":\"a\",\"v\":1}}\n{}{{\"k\":\"b\",\"v\":2}}\n", broken.repeat(5), broken.repeat(5));
+    let outcome = read_file(file_of("a.json", text.as_bytes()), kv(), &[("mode", "DROPMALFORMED")], None);
+    assert_eq!(outcome.rows, ["a|1", "b|2"]);
+    assert_eq!(outcome.bad.len(), 10);
+}
+
+#[test]
 fn a_damaged_file_is_an_error_after_the_rows_before_the_fault() {
     use std::io::Write;
     let text: String = (0..50_000).map(|n| format!("{{\"k\":\"{}\",\"v\":{n}}}\n", n * 7919 % 10_007)).collect();
