@@ -25,20 +25,21 @@ def main() -> int:
 
     added = collections.Counter()
     commits = sorted(glob.glob(os.path.join(table, "_delta_log", "*.json")))
-    batches = []
+    batches = collections.defaultdict(list)
     for commit in commits:
         with open(commit, encoding="utf-8") as lines:
             for action in map(json.loads, lines):
                 if "remove" in action:
                     problems.append(f"{os.path.basename(commit)} removes {action['remove']['path']}")
                 if "txn" in action:
-                    batches.append(action["txn"]["version"])
+                    batches[action["txn"]["appId"]].append(action["txn"]["version"])
                 if "add" in action:
                     path = urllib.parse.unquote(action["add"]["path"])
                     added.update(pq.ParquetFile(os.path.join(table, path)).read(["id"]).column("id").to_pylist())
     problems += describe("history", added, wanted)
-    if batches != sorted(set(batches)):
-        problems.append(f"batches in the log repeat or go back: {batches}")
+    for application, versions in batches.items():
+        if versions != sorted(set(versions)):
+            problems.append(f"batches of {application} repeat or go back: {versions}")
 
     if problems:
         print("\n".join(problems))

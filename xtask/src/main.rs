@@ -1,5 +1,6 @@
 //! The project's own chores: `cargo xtask <task>`.
 
+mod bench;
 mod check;
 mod demo;
 mod drill;
@@ -23,6 +24,7 @@ cargo xtask <task>
   tidy      the tidy rules alone: crate edges, file length, names, one version of shared dependencies
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
   interop   hand a query from Spark to Millstream and back
+  bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]
   gen       write the documents that come from the code
 ";
 
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::tidy(),
         "drill" => drill::drill(rest),
         "interop" => interop::interop(),
+        "bench" => bench::bench(rest),
         "gen" => generate::generate(),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
