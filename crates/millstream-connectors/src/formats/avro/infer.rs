@@ -6,7 +6,6 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use millstream_core::{Error, ErrorKind, Options, Result};
 
 use super::super::FileRef;
-use super::super::positioned::unreadable;
 use super::container::Container;
 use super::schema::parse;
 use super::types::spark_type;
@@ -44,9 +43,4 @@ fn columns(json: &str, origin: &str) -> Result<SchemaRef> {
 /// A schema that cannot be expressed in columns.
 pub(super) fn incompatible(origin: &str, why: &str) -> Error {
     Error::new(ErrorKind::SchemaMismatch, "AVRO_INCOMPATIBLE_SCHEMA", format!("the Avro schema of {origin} cannot be used: {why}"))
-}
-
-/// A file whose own schema cannot be used.
-pub(super) fn bad_file_schema(file: &FileRef, why: &str) -> Error {
-    unreadable(file, why)
 }

@@ -15,7 +15,7 @@ use super::super::positioned::{decode_error, guarded, unreadable};
 use super::super::resolve::{Clash, Resolution, find};
 use super::super::{FileReader, FileRef};
 use super::container::{Block, Container, SYNC_BYTES};
-use super::infer::{bad_file_schema, incompatible};
+use super::infer::incompatible;
 use super::schema::{Type, bare, parse};
 use super::types;
 use super::union::{replace_unions, without_unions};
@@ -157,10 +157,10 @@ impl Plan {
         positions: Option<Vec<usize>>,
         batch_size: usize,
     ) -> Result<Self> {
-        let (record, value) = parse(writer).map_err(|why| bad_file_schema(file, &why))?;
+        let (record, value) = parse(writer).map_err(|why| unreadable(file, &why))?;
         let names = match reader {
             Some(reader) => reader.columns.clone(),
-            None => column_names(&record).ok_or_else(|| bad_file_schema(file, "its Avro schema is no record, so it has no columns"))?,
+            None => column_names(&record).ok_or_else(|| unreadable(file, "its Avro schema is no record, so it has no columns"))?,
         };
         let columns = wanted(&names, &bound, positions.as_deref()).map_err(|clash| mismatch(file, &clash))?;
         let mut plan = Plan {

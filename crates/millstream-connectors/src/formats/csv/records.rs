@@ -95,11 +95,6 @@ impl Records {
         self.ended = true;
     }
 
-    /// What ends a line, once a line has ended.
-    pub(super) fn line_end(&self) -> Option<&[u8]> {
-        self.line_end.as_deref()
-    }
-
     /// The next record that is neither empty nor a comment.
     pub(super) fn next(&mut self) -> Line<'_> {
         if self.at_start {
