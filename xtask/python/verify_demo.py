@@ -42,4 +42,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    # The threads of two native libraries can abort an orderly exit of the interpreter; there is nothing left to tidy up.
+    os._exit(code)

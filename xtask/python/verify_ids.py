@@ -1,8 +1,8 @@
 """Counts ids 0..N in a Delta table and in its history, with the deltalake package.
 
-usage: verify_ids.py TABLE N
+usage: verify_ids.py TABLE N QUARANTINE M
 
-Fails unless every id is in the table exactly once, and no id was ever added twice by the commits of its log.
+Fails unless every id is in the table exactly once, no id was ever added twice by the commits of its log, and the quarantine table has M different records.
 """
 
 import collections
@@ -41,10 +41,16 @@ def main() -> int:
         if versions != sorted(set(versions)):
             problems.append(f"batches of {application} repeat or go back: {versions}")
 
+    quarantine, malformed = sys.argv[3], int(sys.argv[4])
+    records = DeltaTable(quarantine).to_pyarrow_table(columns=["origin", "position"]).to_pylist()
+    places = {(record["origin"], record["position"]) for record in records}
+    if len(records) != malformed or len(places) != malformed:
+        problems.append(f"quarantine: {len(records)} records from {len(places)} places instead of {malformed}")
+
     if problems:
         print("\n".join(problems))
         return 1
-    print(f"{count} ids, each once, in the table and in the history of {len(commits)} commits")
+    print(f"{count} ids, each once, in the table and in the history of {len(commits)} commits; {malformed} records in the quarantine, each once")
     return 0
 
 
@@ -57,4 +63,7 @@ def describe(where: str, found: collections.Counter, wanted: set) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    # The threads of two native libraries can abort an orderly exit of the interpreter; there is nothing left to tidy up.
+    os._exit(code)

@@ -10,6 +10,7 @@ mod process;
 mod python;
 mod test;
 mod tidy;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ cargo xtask <task>
   check     formatting, lints and tidy rules; passes before each commit
   tidy      the tidy rules alone: crate edges, file length, names, one version of shared dependencies
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
+  torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
   interop   hand a query from Spark to Millstream and back
   bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]
   gen       write the documents that come from the code
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         "check" => check::check(),
         "tidy" => tidy::tidy(),
         "drill" => drill::drill(rest),
+        "torture" => torture::torture(rest),
         "interop" => interop::interop(),
         "bench" => bench::bench(rest),
         "gen" => generate::generate(),

@@ -1,14 +1,16 @@
 //! `cargo xtask test`: everything that must hold, in one command.
 
 use crate::process::{Outcome, cargo, run};
-use crate::{check, demo, drill, generate, interop};
+use crate::{check, demo, drill, generate, interop, torture};
 
-/// Lints, unit and property tests, the demo read by another implementation, 20 kills, and the relay with real Spark.
+/// Lints, unit and property tests, the demo read by another implementation, 20 kills, inputs that are
+/// broken in every way, and the relay with real Spark.
 pub fn test() -> Outcome {
     check::check()?;
     run(cargo().args(["test", "--workspace", "--locked", "--quiet"]))?;
     generate::up_to_date()?;
     demo::verified()?;
     drill::drill(&[])?;
+    torture::torture(&[])?;
     interop::interop()
 }

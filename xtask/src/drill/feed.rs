@@ -12,10 +12,20 @@ use crate::process::Outcome;
 /// Records per file.
 const RECORDS: u64 = 25;
 
+/// Every so many files end with a malformed record, which belongs into the quarantine.
+const MALFORMED_EVERY: u32 = 5;
+
+/// What was written: ids from 0 up to a number, each once, and malformed records.
+#[derive(Clone, Copy)]
+pub(super) struct Written {
+    pub(super) ids: u64,
+    pub(super) malformed: u64,
+}
+
 /// A thread that writes files in step with the kills.
 pub(super) struct Feed {
     steps: Arc<AtomicU32>,
-    thread: JoinHandle<Result<u64, String>>,
+    thread: JoinHandle<Result<Written, String>>,
 }
 
 impl Feed {
@@ -33,7 +43,7 @@ impl Feed {
                 write(&dir, file, &mut random)?;
                 std::thread::sleep(Duration::from_millis(random.below(30)));
             }
-            Ok(u64::from(files) * RECORDS)
+            Ok(Written { ids: u64::from(files) * RECORDS, malformed: u64::from(files.div_ceil(MALFORMED_EVERY)) })
         });
         Ok(Feed { steps: allowed, thread })
     }
@@ -43,8 +53,8 @@ impl Feed {
         self.steps.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Lets the writer finish, and returns the number of ids: 0 up to that number were written, each once.
-    pub(super) fn finish(self) -> Outcome<u64> {
+    /// Lets the writer finish, and returns what it wrote.
+    pub(super) fn finish(self) -> Outcome<Written> {
         self.steps.store(u32::MAX / 2, Ordering::SeqCst);
         self.thread.join().map_err(|_| "the writer of the drill's input panicked".to_owned())?
     }
@@ -56,6 +66,9 @@ fn write(dir: &Path, file: u32, random: &mut Random) -> Result<(), String> {
     for record in 0..RECORDS {
         let id = u64::from(file) * RECORDS + record;
         text.push_str(&format!("{{\"id\":{id},\"part\":\"p{}\",\"amount\":{}}}\n", id % 3, random.below(1_000)));
+    }
+    if file % MALFORMED_EVERY == 0 {
+        text.push_str(&format!("{{\"id\":-{file},\"part\":\n"));
     }
     let hidden: PathBuf = dir.join(format!(".{file:06}.tmp"));
     let shown = dir.join(format!("{file:06}.json"));

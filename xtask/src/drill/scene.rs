@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::feed::Written;
 use crate::process::{Outcome, cargo, fail, output, root, run, target_dir};
 use crate::python;
 
@@ -19,7 +20,7 @@ pub(super) enum Ended {
 }
 
 /// Builds the binary and returns its path.
-pub(super) fn build() -> Outcome<PathBuf> {
+pub fn build() -> Outcome<PathBuf> {
     run(cargo().args(["build", "--workspace", "--locked", "--quiet"]))?;
     Ok(target_dir().join("debug/millstream"))
 }
@@ -49,7 +50,7 @@ impl Scene {
         let sql = format!(
             "CREATE STREAMING TABLE events PARTITIONED BY (part) AS\n\
              SELECT id, amount, part FROM STREAM read_files('{}', format => 'json',\n  \
-             schema => 'id BIGINT, part STRING, amount INT', maxFilesPerTrigger => 4);\n",
+             schema => 'id BIGINT, part STRING, amount INT', mode => 'DROPMALFORMED', maxFilesPerTrigger => 4);\n",
             dir.join("in").display()
         );
         std::fs::write(dir.join("pipeline.sql"), sql).map_err(|error| format!("cannot write the pipeline: {error}"))?;
@@ -113,11 +114,14 @@ impl Scene {
     }
 
     /// Counts the ids in the table and in its history with another implementation of Delta.
-    pub(super) fn verify(&self, ids: u64) -> Outcome<String> {
+    pub(super) fn verify(&self, written: Written) -> Outcome<String> {
         let python = python::environment("delta", python::DELTA)?;
-        let table = self.dir.join("lake/tables/events");
+        let tables = self.dir.join("lake/tables");
         let script = root().join("xtask/python/verify_ids.py");
-        output(Command::new(python).arg(script).arg(table).arg(ids.to_string())).map(|verdict| verdict.trim().to_owned())
+        let mut verify = Command::new(python);
+        verify.arg(script).arg(tables.join("events")).arg(written.ids.to_string());
+        verify.arg(tables.join("_quarantine_events")).arg(written.malformed.to_string());
+        output(&mut verify).map(|verdict| verdict.trim().to_owned())
     }
 }
 
