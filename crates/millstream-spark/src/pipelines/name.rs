@@ -96,7 +96,9 @@ impl Namespace {
         };
         match parts {
             [table] => Some(name(&self.catalog, &self.schema, table)),
-            [live, table] if live.quote_style.is_none() && live.value.eq_ignore_ascii_case("LIVE") => Some(TableName::new(table.value.clone())),
+            [live, table] if live.quote_style.is_none() && live.value.eq_ignore_ascii_case("LIVE") => {
+                Some(TableName::new(table.value.clone()))
+            }
             [schema, table] => Some(name(&self.catalog, &schema.value, table)),
             [catalog, schema, table] => Some(name(&catalog.value, &schema.value, table)),
             _ => None,

@@ -42,7 +42,14 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     pub(crate) fn new(code: &'static str, sqlstate: &'static str, position: Position, message: impl Into<String>) -> Self {
-        Diagnostic { kind: ErrorKind::Invalid, code: code.into(), sqlstate: Some(sqlstate.into()), position, message: message.into(), hint: None }
+        Diagnostic {
+            kind: ErrorKind::Invalid,
+            code: code.into(),
+            sqlstate: Some(sqlstate.into()),
+            position,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// A text that the grammar does not allow (`PARSE_SYNTAX_ERROR`).

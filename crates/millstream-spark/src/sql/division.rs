@@ -16,14 +16,16 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 #[derive(Debug)]
 pub(super) struct Division;
 
-static DIVIDE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(Divide { signature: Signature::exact(vec![DataType::Float64; 2], Volatility::Immutable) })));
+static DIVIDE: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(Divide { signature: Signature::exact(vec![DataType::Float64; 2], Volatility::Immutable) })));
 
 impl ExprPlanner for Division {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> DfResult<PlannerResult<RawBinaryExpr>> {
         if expr.op != BinaryOperator::Divide {
             return Ok(PlannerResult::Original(expr));
         }
-        let number = |data_type: &DataType| data_type.is_integer() || data_type.is_floating() || data_type.is_null() || data_type.is_string();
+        let number =
+            |data_type: &DataType| data_type.is_integer() || data_type.is_floating() || data_type.is_null() || data_type.is_string();
         let (left, right) = (expr.left.get_type(schema)?, expr.right.get_type(schema)?);
         // Of a decimal and a double the result is a double; between decimals and whole numbers it is a decimal.
         let doubles = number(&left) && number(&right) || left.is_floating() || right.is_floating();

@@ -338,7 +338,8 @@ impl Fold<'_> {
             match item {
                 SelectItem::UnnamedExpr(expr) => {
                     // The planner would call a field or a cast by its whole expression.
-                    let plain = matches!(expr, Expr::Identifier(_)) || matches!(expr, Expr::CompoundIdentifier(parts) if parts.len() == 2
+                    let plain = matches!(expr, Expr::Identifier(_))
+                        || matches!(expr, Expr::CompoundIdentifier(parts) if parts.len() == 2
                         && parts.first().is_some_and(|first| !self.columns.contains(&first.value.to_lowercase())));
                     if let (false, Some(name)) = (plain, implied_name(expr)) {
                         let alias = Ident::with_quote('"', name.value.to_lowercase());

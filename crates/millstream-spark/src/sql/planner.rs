@@ -52,7 +52,8 @@ impl Planner {
         Planner { state }
     }
 
-    /// Plans a query. `relations` are what its relations are, in their order; the columns of the plan have the spelling that Spark gives them.
+    /// Plans a query. `relations` are what its relations are, in their order. The columns of the plan have the spelling that Spark gives
+    /// them.
     pub(crate) async fn plan(&self, prepared: &PreparedQuery, relations: Vec<Arc<dyn TableProvider>>) -> Result<LogicalPlan, Diagnostic> {
         let context = SessionContext::new_with_state(self.state.clone());
         let mut query = prepared.query.clone();

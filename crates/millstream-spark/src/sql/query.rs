@@ -10,13 +10,13 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use millstream_core::Options;
 
+use super::RelationSource;
 use super::diagnostic::{Diagnostic, Position};
 use super::dialect::Spark;
 use super::literals::typed_numbers;
 use super::relation::{Relation, named_source};
 use super::source::SourceFile;
 use super::stream::{dotted, placeholder, rewrite};
-use super::RelationSource;
 
 /// A query whose relations are placeholders.
 #[derive(Clone, Debug)]
@@ -109,7 +109,10 @@ fn syntax(file: &SourceFile, error: ParserError, end: Location) -> Diagnostic {
         Some(rest) => format!("expected{}", rest.strip_prefix(':').unwrap_or(rest)),
         None => message.to_owned(),
     };
-    Diagnostic::syntax(file.position(location), message.replace(", found: EOF", ", found the end of the query").replace(", found: ", ", found "))
+    Diagnostic::syntax(
+        file.position(location),
+        message.replace(", found: EOF", ", found the end of the query").replace(", found: ", ", found "),
+    )
 }
 
 /// The common table expressions of one query.

@@ -83,9 +83,7 @@ const PATH_FORMATS: &[&str] = &["csv", "json", "parquet", "text", "avro", "orc",
 /// A name as the source that it means.
 pub(crate) fn named_source(parts: Vec<Ident>) -> RelationSource {
     match parts.as_slice() {
-        [format, path]
-            if path.quote_style.is_some() && PATH_FORMATS.iter().any(|known| known.eq_ignore_ascii_case(&format.value)) =>
-        {
+        [format, path] if path.quote_style.is_some() && PATH_FORMATS.iter().any(|known| known.eq_ignore_ascii_case(&format.value)) => {
             RelationSource::Path { format: format.value.to_lowercase(), path: path.value.clone() }
         }
         _ => RelationSource::Table(parts),
@@ -202,8 +200,20 @@ pub(crate) fn interval(cursor: &mut Cursor<'_>) -> Result<i64, Diagnostic> {
 }
 
 const UNITS: &[&str] = &[
-    "microsecond", "microseconds", "millisecond", "milliseconds", "second", "seconds", "minute", "minutes", "hour", "hours", "day", "days",
-    "week", "weeks",
+    "microsecond",
+    "microseconds",
+    "millisecond",
+    "milliseconds",
+    "second",
+    "seconds",
+    "minute",
+    "minutes",
+    "hour",
+    "hours",
+    "day",
+    "days",
+    "week",
+    "weeks",
 ];
 
 /// A word token at the place of another.

@@ -340,7 +340,10 @@ mod tests {
     #[test]
     fn faults_name_their_place() {
         for (text, expected) in [
-            ("A\n  ${none}", "f.sql:2:3: variable 'none' has no value (pass --var none=… or write SET none = …; before (Spark would put nothing in its place))"),
+            (
+                "A\n  ${none}",
+                "f.sql:2:3: variable 'none' has no value (pass --var none=… or write SET none = …; before (Spark would put nothing in its place))",
+            ),
             ("A ${none", "f.sql:1:3: '${' without a closing '}'"),
             ("A\n 'open", "f.sql:2:2: Unterminated string literal"),
             ("A `open", "f.sql:1:3: Expected close delimiter '`' before EOF"),

@@ -29,14 +29,45 @@ struct Frame {
 
 /// Words that end a `FROM` clause.
 const CLAUSES: &[&str] = &[
-    "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "UNION", "INTERSECT", "EXCEPT", "MINUS", "CLUSTER",
-    "DISTRIBUTE", "SORT",
+    "WHERE",
+    "GROUP",
+    "ORDER",
+    "HAVING",
+    "LIMIT",
+    "OFFSET",
+    "WINDOW",
+    "QUALIFY",
+    "UNION",
+    "INTERSECT",
+    "EXCEPT",
+    "MINUS",
+    "CLUSTER",
+    "DISTRIBUTE",
+    "SORT",
 ];
 
 /// Words that follow a relation, and therefore are no name after the word `stream` and no alias.
 const AFTER_RELATION: &[&str] = &[
-    "AS", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI", "ON", "USING", "LATERAL", "TABLESAMPLE", "PIVOT",
-    "UNPIVOT", "WITH", "WATERMARK", "IDENTIFIED", "CHANGES",
+    "AS",
+    "JOIN",
+    "INNER",
+    "LEFT",
+    "RIGHT",
+    "FULL",
+    "CROSS",
+    "NATURAL",
+    "SEMI",
+    "ANTI",
+    "ON",
+    "USING",
+    "LATERAL",
+    "TABLESAMPLE",
+    "PIVOT",
+    "UNPIVOT",
+    "WITH",
+    "WATERMARK",
+    "IDENTIFIED",
+    "CHANGES",
 ];
 
 /// Replaces the streaming relations and files of a query. `prefix` makes the new names unique.

@@ -45,7 +45,10 @@ impl Variables {
         }
         if let Some(kind) = ["env:", "system:"].iter().find(|kind| name.starts_with(**kind)) {
             return Err((
-                format!("${{{name}}} is not supported: a pipeline does not read the {} of the process", if *kind == "env:" { "environment" } else { "properties" }),
+                format!(
+                    "${{{name}}} is not supported: a pipeline does not read the {} of the process",
+                    if *kind == "env:" { "environment" } else { "properties" }
+                ),
                 format!("pass the value with --var and write ${{{}}}", name.trim_start_matches(kind)),
             ));
         }
@@ -92,7 +95,8 @@ mod tests {
 
     #[test]
     fn values_inside_values_are_followed_and_circles_are_not() {
-        let variables: Variables = [("root", "/data"), ("in", "${root}/in"), ("a", "${b}"), ("b", "x${a}"), ("open", "${root")].into_iter().collect();
+        let variables: Variables =
+            [("root", "/data"), ("in", "${root}/in"), ("a", "${b}"), ("b", "x${a}"), ("open", "${root")].into_iter().collect();
         assert_eq!(variables.expand("in").unwrap(), "/data/in");
         assert_eq!(variables.expand(" sparkconf:in ").unwrap(), "/data/in");
         assert_eq!(variables.expand("open").unwrap(), "${root");
@@ -104,7 +108,9 @@ mod tests {
     #[test]
     fn the_closest_name_is_near_enough_or_none() {
         let names = ["orders", "customers", "bronze_flights"];
-        for (name, near) in [("order", Some("orders")), ("ORDERS", Some("orders")), ("bronze_flight", Some("bronze_flights")), ("gold", None), ("x", None)] {
+        for (name, near) in
+            [("order", Some("orders")), ("ORDERS", Some("orders")), ("bronze_flight", Some("bronze_flights")), ("gold", None), ("x", None)]
+        {
             assert_eq!(closest(name, names.into_iter()), near, "{name}");
         }
     }

@@ -13,14 +13,16 @@ use crate::sql::{Cursor, Diagnostic, START, SourceFile, Variables};
 /// Reads a list of columns such as `a INT, b STRING NOT NULL COMMENT 'x', c STRUCT<x: INT>`.
 ///
 /// # Errors
-/// `PARSE_SYNTAX_ERROR`, `UNSUPPORTED_DATATYPE`, `DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION` or `COLUMN_ALREADY_EXISTS`, with line and column.
+/// `PARSE_SYNTAX_ERROR`, `UNSUPPORTED_DATATYPE`, `DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION` or `COLUMN_ALREADY_EXISTS`, with line and
+/// column.
 pub fn parse_schema(ddl: &str) -> Result<Schema> {
     whole(ddl, |cursor| {
         if cursor.at_end() {
             return Ok(Vec::new());
         }
         // Spark also takes a type: `struct<a: int>` stands for its fields.
-        if cursor.is("struct") && cursor.peek_nth(1) == Some(&Token::Lt)
+        if cursor.is("struct")
+            && cursor.peek_nth(1) == Some(&Token::Lt)
             && let DataType::Struct(fields) = data_type(cursor)?.data_type
         {
             return Ok(fields.iter().map(|field| field.as_ref().clone()).collect());
@@ -200,7 +202,9 @@ fn data_type_at(cursor: &mut Cursor<'_>, depth: usize) -> Result<Parsed, Diagnos
             cursor.expect_closing_angle()?;
             DataType::Struct(fields.into())
         }
-        "variant" | "geometry" | "geography" => return Err(unsupported(position, &word.to_ascii_uppercase()).with_hint("use STRING or BINARY")),
+        "variant" | "geometry" | "geography" => {
+            return Err(unsupported(position, &word.to_ascii_uppercase()).with_hint("use STRING or BINARY"));
+        }
         "char_length" | "text" | "datetime" | "number" | "uuid" | "json" | "bool" | "bytes" | "float4" | "float8" | "int64" | "int32" => {
             let near = match word.as_str() {
                 "datetime" => "TIMESTAMP",
@@ -218,7 +222,10 @@ fn data_type_at(cursor: &mut Cursor<'_>, depth: usize) -> Result<Parsed, Diagnos
         _ => {
             let hint = match crate::sql::closest(&word, NAMES.iter().copied()) {
                 Some(near) => format!("did you mean {}?", near.to_ascii_uppercase()),
-                None => "types are BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p, s), STRING, BINARY, DATE, TIMESTAMP, ARRAY<…>, MAP<…, …>, STRUCT<…>".into(),
+                None => {
+                    "types are BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p, s), STRING, BINARY, DATE, TIMESTAMP, ARRAY<…>, MAP<…, …>, STRUCT<…>"
+                        .into()
+                }
             };
             return Err(unsupported(position, &word.to_ascii_uppercase()).with_hint(hint));
         }
@@ -227,8 +234,29 @@ fn data_type_at(cursor: &mut Cursor<'_>, depth: usize) -> Result<Parsed, Diagnos
 }
 
 const NAMES: &[&str] = &[
-    "boolean", "tinyint", "smallint", "int", "integer", "bigint", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "binary",
-    "string", "char", "varchar", "decimal", "interval", "array", "map", "struct", "void", "time",
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "integer",
+    "bigint",
+    "long",
+    "float",
+    "double",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+    "binary",
+    "string",
+    "char",
+    "varchar",
+    "decimal",
+    "interval",
+    "array",
+    "map",
+    "struct",
+    "void",
+    "time",
 ];
 
 fn unsupported(position: crate::sql::Position, name: &str) -> Diagnostic {

@@ -29,7 +29,8 @@ fn of_field(field: &Field) -> String {
 
 /// A name, in backticks unless it is a plain word.
 pub fn quote(name: &str) -> String {
-    let plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let plain =
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if plain { name.to_owned() } else { format!("`{}`", name.replace('`', "``")) }
 }
 

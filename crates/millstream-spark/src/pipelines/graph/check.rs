@@ -49,12 +49,17 @@ impl Builder<'_> {
         let dataset = self.graph.datasets.get(target)?;
         let streaming = pending.query.is_streaming();
         let stream = pending.query.relations.iter().find(|relation| relation.streaming);
-        let fault = |condition: &'static str, position: &crate::sql::Position, message: String| Diagnostic::new(condition, "42000", position.clone(), message);
+        let fault = |condition: &'static str, position: &crate::sql::Position, message: String| {
+            Diagnostic::new(condition, "42000", position.clone(), message)
+        };
         match dataset.kind {
             DatasetKind::StreamingTable if pending.once && streaming => {
                 let message = format!("flow '{}' is run once, so its query cannot read a stream", pending.name);
                 let position = stream.map_or(&pending.query.position, |relation| &relation.position);
-                Some(fault("INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_ONCE_FLOW", position, message).with_hint("leave STREAM or ONCE out"))
+                Some(
+                    fault("INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_ONCE_FLOW", position, message)
+                        .with_hint("leave STREAM or ONCE out"),
+                )
             }
             DatasetKind::StreamingTable if !pending.once && !streaming => {
                 let message = format!("the query of the streaming table '{}' reads no stream", dataset.name);

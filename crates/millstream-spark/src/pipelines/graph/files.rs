@@ -25,7 +25,9 @@ pub fn read_files(path: &Path) -> Result<Vec<Arc<SourceFile>>> {
     collect(path, &mut found, 0)?;
     found.sort();
     if found.is_empty() {
-        return Err(Error::invalid("RUN_EMPTY_PIPELINE", format!("there is no .sql file below '{}'", path.display())).with_sqlstate("42617"));
+        return Err(
+            Error::invalid("RUN_EMPTY_PIPELINE", format!("there is no .sql file below '{}'", path.display())).with_sqlstate("42617")
+        );
     }
     found.iter().map(|file| read(file, file.strip_prefix(path).unwrap_or(file).display().to_string())).collect()
 }

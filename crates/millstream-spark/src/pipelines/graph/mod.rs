@@ -7,8 +7,8 @@ mod order;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use super::parser::DatasetKind;
 use super::name::TableName;
+pub use super::parser::DatasetKind;
 use super::parser::{self, Column, Definition, Expectation, QueryText, Settings};
 use crate::sql::{Diagnostic, Diagnostics, Position, PreparedQuery, RelationSource, SourceFile, Variables, closest, prepare};
 
@@ -238,10 +238,9 @@ impl<'a> Builder<'a> {
                     Some(near) => format!("did you mean '{near}'?"),
                     None => format!("define it with CREATE STREAMING TABLE {};", definition.target),
                 };
-                let message = format!("flow '{}' inserts into '{}', which the pipeline does not define", definition.name, definition.target);
-                self.faults.push(
-                    Diagnostic::new("TABLE_OR_VIEW_NOT_FOUND", "42P01", definition.target_position, message).with_hint(hint),
-                );
+                let message =
+                    format!("flow '{}' inserts into '{}', which the pipeline does not define", definition.name, definition.target);
+                self.faults.push(Diagnostic::new("TABLE_OR_VIEW_NOT_FOUND", "42P01", definition.target_position, message).with_hint(hint));
                 continue;
             };
             let dataset = &self.graph.datasets[target];
@@ -286,7 +285,8 @@ impl<'a> Builder<'a> {
                         }
                     },
                     None => {
-                        let message = format!("a table is named by at most three parts, and '{}' has {}", relation.source.display(), parts.len());
+                        let message =
+                            format!("a table is named by at most three parts, and '{}' has {}", relation.source.display(), parts.len());
                         faults.push(Diagnostic::syntax(relation.position.clone(), message));
                         None
                     }

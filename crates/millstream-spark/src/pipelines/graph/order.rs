@@ -34,7 +34,8 @@ pub(super) fn order(datasets: &[Dataset], pending: Vec<Pending>) -> Result<Order
             }
             Reader::Flow { target } => {
                 let sources = tables_behind(&pending.inputs, &views);
-                let upstream = flows.iter().enumerate().filter(|(_, flow)| sources.contains(&flow.target)).map(|(index, _)| index).collect();
+                let upstream =
+                    flows.iter().enumerate().filter(|(_, flow)| sources.contains(&flow.target)).map(|(index, _)| index).collect();
                 flows.push(Flow {
                     name: pending.name,
                     position: pending.position,

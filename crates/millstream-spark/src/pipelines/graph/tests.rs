@@ -127,7 +127,9 @@ fn faults_name_place_and_remedy() {
         (
             "CREATE TEMPORARY VIEW still AS SELECT * FROM crossings; CREATE STREAMING TABLE t AS SELECT * FROM STREAM still",
             "INCOMPATIBLE_BATCH_VIEW_READ",
-            &["p.sql:1:106: view 'still' is a batch query and cannot be read as a stream (leave STREAM out, or write STREAM inside of the view at p.sql:1:23)"],
+            &[
+                "p.sql:1:106: view 'still' is a batch query and cannot be read as a stream (leave STREAM out, or write STREAM inside of the view at p.sql:1:23)",
+            ],
         ),
         (
             "CREATE TEMPORARY VIEW moving AS SELECT * FROM STREAM crossings; CREATE MATERIALIZED VIEW m AS SELECT * FROM moving",
@@ -138,7 +140,9 @@ fn faults_name_place_and_remedy() {
             "CREATE STREAMING TABLE a AS SELECT * FROM STREAM c;\nCREATE STREAMING TABLE b AS SELECT * FROM STREAM a;\n\
              CREATE TEMPORARY VIEW c AS SELECT * FROM STREAM b;\nCREATE STREAMING TABLE d AS SELECT * FROM STREAM c",
             "PIPELINE_CIRCULAR_DEPENDENCY",
-            &["p.sql:1:50: datasets read each other in a circle: 'a' reads 'c' at p.sql:1:50, 'c' reads 'b' at p.sql:3:49, 'b' reads 'a' at p.sql:2:50"],
+            &[
+                "p.sql:1:50: datasets read each other in a circle: 'a' reads 'c' at p.sql:1:50, 'c' reads 'b' at p.sql:3:49, 'b' reads 'a' at p.sql:2:50",
+            ],
         ),
         (
             "CREATE MATERIALIZED VIEW m AS SELECT * FROM M; CREATE MATERIALIZED VIEW x AS SELECT * FROM y; CREATE MATERIALIZED VIEW y AS SELECT * FROM x",
@@ -153,7 +157,11 @@ fn faults_name_place_and_remedy() {
         (
             "CREATE TEMPORARY VIEW v AS SELECT 1 FROM nowhere;\nSELECT 1;\nCREATE MATERIALIZED VIEW m AS SELECT FROM",
             "TABLE_OR_VIEW_NOT_FOUND",
-            &["p.sql:1:42: there is no table or view 'nowhere'", "p.sql:2:1: a statement", "p.sql:3:42: expected an expression, found FROM"],
+            &[
+                "p.sql:1:42: there is no table or view 'nowhere'",
+                "p.sql:2:1: a statement",
+                "p.sql:3:42: expected an expression, found FROM",
+            ],
         ),
     ];
     for (text, code, expected) in cases {
@@ -172,7 +180,8 @@ fn faults_name_place_and_remedy() {
 fn folders_are_read_in_order_and_hidden_files_are_not() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("b/.hidden")).unwrap();
-    for (path, text) in [("c.sql", "\u{feff}SELECT c"), ("b/a.SQL", "SELECT a"), ("b/.hidden/x.sql", ""), (".y.sql", ""), ("note.txt", "")] {
+    for (path, text) in [("c.sql", "\u{feff}SELECT c"), ("b/a.SQL", "SELECT a"), ("b/.hidden/x.sql", ""), (".y.sql", ""), ("note.txt", "")]
+    {
         std::fs::write(folder.path().join(path), text).unwrap();
     }
     let files = read_files(folder.path()).unwrap();

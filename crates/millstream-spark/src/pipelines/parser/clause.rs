@@ -23,11 +23,17 @@ impl Clauses {
 }
 
 /// Words that begin a clause, where the clause before it has no fixed length.
-const BEGINNINGS: &[&str] = &["AS", "CLUSTER", "COMMENT", "FLOW", "PARTITIONED", "REFRESH", "SCHEDULE", "TBLPROPERTIES", "TRIGGER", "USING", "WITH"];
+const BEGINNINGS: &[&str] =
+    &["AS", "CLUSTER", "COMMENT", "FLOW", "PARTITIONED", "REFRESH", "SCHEDULE", "TBLPROPERTIES", "TRIGGER", "USING", "WITH"];
 
 impl Session {
     /// Reads one clause. `true` when it was the query, which is the last.
-    pub(super) fn clause(&mut self, cursor: &mut Cursor<'_>, dataset: &mut DatasetDefinition, clauses: &mut Clauses) -> Result<bool, Diagnostic> {
+    pub(super) fn clause(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        dataset: &mut DatasetDefinition,
+        clauses: &mut Clauses,
+    ) -> Result<bool, Diagnostic> {
         let position = cursor.position();
         let table = dataset.kind != DatasetKind::TemporaryView;
         let streaming = dataset.kind == DatasetKind::StreamingTable;
@@ -72,11 +78,17 @@ impl Session {
             match policy.as_str() {
                 "AUTO" | "FULL" => {}
                 "INCREMENTAL" if cursor.is("STRICT") => {
-                    return Err(Diagnostic::unsupported(cursor.position(), "REFRESH POLICY INCREMENTAL STRICT: materialized views are computed whole")
-                        .with_hint("use REFRESH POLICY AUTO"));
+                    return Err(Diagnostic::unsupported(
+                        cursor.position(),
+                        "REFRESH POLICY INCREMENTAL STRICT: materialized views are computed whole",
+                    )
+                    .with_hint("use REFRESH POLICY AUTO"));
                 }
                 "INCREMENTAL" => {}
-                _ => return Err(Diagnostic::syntax(position, format!("there is no REFRESH POLICY {policy}")).with_hint("use AUTO, FULL or INCREMENTAL")),
+                _ => {
+                    return Err(Diagnostic::syntax(position, format!("there is no REFRESH POLICY {policy}"))
+                        .with_hint("use AUTO, FULL or INCREMENTAL"));
+                }
             }
             self.note(position, "REFRESH POLICY is accepted; materialized views are computed whole");
         } else if cursor.eat(&["AS"]) {
@@ -178,7 +190,8 @@ fn column(cursor: &mut Cursor<'_>, kind: DatasetKind) -> Result<Column, Diagnost
         (&["PRIMARY", "KEY"], "keys at a column"),
     ] {
         if cursor.are(words) {
-            return Err(Diagnostic::unsupported(cursor.position(), format!("{what} are not supported")).with_hint("compute the column in the query"));
+            return Err(Diagnostic::unsupported(cursor.position(), format!("{what} are not supported"))
+                .with_hint("compute the column in the query"));
         }
     }
     let comment = field.metadata().get(crate::types::COMMENT).cloned();
@@ -213,7 +226,9 @@ fn partition_columns(cursor: &mut Cursor<'_>) -> Result<Vec<(String, Position)>,
         let position = cursor.position();
         let name = cursor.identifier("a column's name")?.value;
         if cursor.peek() == Some(&Token::LParen) {
-            return Err(Diagnostic::unsupported(position, format!("partitioning by {name}(…)")).with_hint("compute the column in the query"));
+            return Err(
+                Diagnostic::unsupported(position, format!("partitioning by {name}(…)")).with_hint("compute the column in the query")
+            );
         }
         if let Some(fault) = same_name_twice(columns.iter().map(|(name, _)| name.as_str()), &name, &position) {
             return Err(fault);

@@ -28,7 +28,9 @@ impl Session {
             return Err(Diagnostic::unsupported(cursor.position(), "CREATE SINK is not supported yet")
                 .with_hint("write into a streaming table; its Delta table can be read by other systems"));
         } else if cursor.is("VIEW") {
-            return Err(not_of_a_pipeline(start, "CREATE VIEW").with_hint("write CREATE TEMPORARY VIEW, or CREATE MATERIALIZED VIEW to store it"));
+            return Err(
+                not_of_a_pipeline(start, "CREATE VIEW").with_hint("write CREATE TEMPORARY VIEW, or CREATE MATERIALIZED VIEW to store it")
+            );
         } else if cursor.is("TABLE") {
             return Err(not_of_a_pipeline(start, "CREATE TABLE").with_hint("write CREATE STREAMING TABLE or CREATE MATERIALIZED VIEW"));
         } else {

@@ -3,7 +3,8 @@
 //! | statement | open Spark 4.2 | Databricks |
 //! |---|---|---|
 //! | `CREATE STREAMING TABLE`, `CREATE MATERIALIZED VIEW`, `CREATE TEMPORARY VIEW`, `CREATE FLOW`, `SET`, `USE` | yes | yes |
-//! | `OR REFRESH`, `PRIVATE`, `CONSTRAINT … EXPECT`, `INSERT INTO ONCE`, `FLOW INSERT …`, `SCHEDULE`, `REFRESH POLICY`, `LIVE` | no | yes |
+//! | `OR REFRESH`, `PRIVATE`, `CONSTRAINT … EXPECT`, `INSERT INTO ONCE`, `FLOW INSERT …` | no | yes |
+//! | `SCHEDULE`, `REFRESH POLICY`, `LIVE` | no | yes |
 //!
 //! A statement that is wrong does not hide the faults of the next one: all faults of a file are reported together.
 
@@ -16,7 +17,9 @@ use std::sync::Arc;
 
 use crate::sql::{Cursor, Diagnostic, START, SourceFile, Variables};
 
-pub use statement::{Clustering, Column, DatasetDefinition, DatasetKind, Definition, Expectation, FlowDefinition, OnViolation, QueryText, Settings};
+pub use statement::{
+    Clustering, Column, DatasetDefinition, DatasetKind, Definition, Expectation, FlowDefinition, OnViolation, QueryText, Settings,
+};
 
 /// What a file defines.
 #[derive(Clone, Debug, Default)]
@@ -80,9 +83,8 @@ impl Session {
 }
 
 fn not_of_a_pipeline(position: crate::sql::Position, what: &str) -> Diagnostic {
-    Diagnostic::new("PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR", "42000", position, format!("{what} is not allowed in a pipeline")).with_hint(
-        "use CREATE STREAMING TABLE, CREATE MATERIALIZED VIEW, CREATE TEMPORARY VIEW, CREATE FLOW … AS INSERT INTO, SET or USE",
-    )
+    Diagnostic::new("PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR", "42000", position, format!("{what} is not allowed in a pipeline"))
+        .with_hint("use CREATE STREAMING TABLE, CREATE MATERIALIZED VIEW, CREATE TEMPORARY VIEW, CREATE FLOW … AS INSERT INTO, SET or USE")
 }
 
 fn auto_cdc(cursor: &Cursor<'_>) -> Diagnostic {

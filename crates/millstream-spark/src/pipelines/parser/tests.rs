@@ -73,7 +73,8 @@ fn every_clause_is_read() {
     let Definition::Dataset(found) = &file.definitions[0] else { panic!() };
     let fields: Vec<_> = found.columns.iter().map(|column| column.field.clone().unwrap()).collect();
     assert_eq!(to_ddl(&Schema::new(fields)), "id BIGINT NOT NULL COMMENT 'the key',`total sum` DECIMAL(10,2)");
-    let expectations: Vec<_> = found.expectations.iter().map(|e| (e.name.as_str(), e.condition.to_string(), e.on_violation, e.position.line)).collect();
+    let expectations: Vec<_> =
+        found.expectations.iter().map(|e| (e.name.as_str(), e.condition.to_string(), e.on_violation, e.position.line)).collect();
     assert_eq!(
         expectations,
         [
@@ -95,12 +96,17 @@ fn every_clause_is_read() {
 
 #[test]
 fn forms_of_clauses() {
-    let names = |text: &str| dataset(text).columns.into_iter().map(|column| (column.name, column.field.is_some(), column.comment)).collect::<Vec<_>>();
+    let names = |text: &str| {
+        dataset(text).columns.into_iter().map(|column| (column.name, column.field.is_some(), column.comment)).collect::<Vec<_>>()
+    };
     assert_eq!(
         names("CREATE TEMPORARY VIEW v (a COMMENT 'x', b) AS SELECT 1, 2"),
         [("a".to_owned(), false, Some("x".to_owned())), ("b".to_owned(), false, None)]
     );
-    assert_eq!(names("CREATE MATERIALIZED VIEW v (a, b INT) AS SELECT 1, 2").iter().map(|column| column.1).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(
+        names("CREATE MATERIALIZED VIEW v (a, b INT) AS SELECT 1, 2").iter().map(|column| column.1).collect::<Vec<_>>(),
+        [false, true]
+    );
     assert_eq!(names("CREATE STREAMING TABLE t (constraint INT, comment STRING)").len(), 2);
     assert_eq!(dataset("CREATE STREAMING TABLE t").query.map(|_| ()), None);
     let once = dataset("CREATE STREAMING TABLE t FLOW INSERT ONCE BY NAME SELECT 1 AS a");
@@ -121,7 +127,10 @@ fn forms_of_clauses() {
 #[test]
 fn flows() {
     let found = flow("CREATE FLOW f COMMENT 'x' AS INSERT INTO s.t BY NAME SELECT * FROM STREAM a");
-    assert_eq!((found.name.to_string(), found.target.to_string(), found.once, found.comment.as_deref()), ("f".into(), "s.t".into(), false, Some("x")));
+    assert_eq!(
+        (found.name.to_string(), found.target.to_string(), found.once, found.comment.as_deref()),
+        ("f".into(), "s.t".into(), false, Some("x"))
+    );
     assert_eq!((found.position.column, found.target_position.column), (13, 42));
     assert!(flow("CREATE FLOW f AS INSERT INTO ONCE t BY NAME SELECT 1").once);
     // A table may have the keyword's name.
@@ -137,7 +146,8 @@ fn settings_reach_what_follows_them() {
         SET TIME ZONE 'UTC';
         CREATE TEMPORARY VIEW g AS SELECT 1;";
     let file = parsed(text);
-    let datasets: Vec<_> = file.definitions.iter().map(|definition| if let Definition::Dataset(d) = definition { d } else { panic!() }).collect();
+    let datasets: Vec<_> =
+        file.definitions.iter().map(|definition| if let Definition::Dataset(d) = definition { d } else { panic!() }).collect();
     assert_eq!(query(datasets[0].query.as_ref().unwrap()), "SELECT '2024-01-01' , 5 , 'America/Lima'");
     assert_eq!(datasets[0].settings.configuration["spark.sql.session.timeZone"], "America/Lima");
     assert_eq!(datasets.iter().map(|dataset| dataset.name.to_string()).collect::<Vec<_>>(), ["a", "silver.b", "f.d.g"]);
@@ -147,8 +157,10 @@ fn settings_reach_what_follows_them() {
 #[test]
 fn variables_of_the_command_line_are_seen_and_overruled() {
     let variables: Variables = [("in", "/a"), ("n", "1")].into_iter().collect();
-    let file = parsed_with("CREATE TEMPORARY VIEW v AS SELECT '${in}', ${n}; SET n = 2; CREATE TEMPORARY VIEW w AS SELECT ${n}", &variables);
-    let queries: Vec<String> = file.definitions.iter().map(|d| if let Definition::Dataset(d) = d { query(d.query.as_ref().unwrap()) } else { panic!() }).collect();
+    let file =
+        parsed_with("CREATE TEMPORARY VIEW v AS SELECT '${in}', ${n}; SET n = 2; CREATE TEMPORARY VIEW w AS SELECT ${n}", &variables);
+    let queries: Vec<String> =
+        file.definitions.iter().map(|d| if let Definition::Dataset(d) = d { query(d.query.as_ref().unwrap()) } else { panic!() }).collect();
     assert_eq!(queries, ["SELECT '/a' , 1", "SELECT 2"]);
 }
 
@@ -180,7 +192,10 @@ fn faults_name_place_and_remedy() {
         ("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT a > 1)", "p.sql:1:47: expected '(', found a"),
         ("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT ())", "p.sql:1:47: expected an expression"),
         ("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (a >))", "p.sql:1:51: expected an expression"),
-        ("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (a) ON VIOLATION IGNORE)", "p.sql:1:64: expected DROP ROW or FAIL UPDATE, found IGNORE"),
+        (
+            "CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (a) ON VIOLATION IGNORE)",
+            "p.sql:1:64: expected DROP ROW or FAIL UPDATE, found IGNORE",
+        ),
         ("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (a), CONSTRAINT C EXPECT (b))", "p.sql:1:52: expectation 'C' is there twice"),
         ("CREATE STREAMING TABLE t CONSTRAINT c EXPECT (a)", "p.sql:1:26: CONSTRAINT belongs into the parentheses"),
         ("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (a)", "p.sql:1:50: expected ')', found the end of the statement"),
@@ -189,7 +204,10 @@ fn faults_name_place_and_remedy() {
         ("CREATE MATERIALIZED VIEW m FLOW INSERT BY NAME SELECT 1", "p.sql:1:28: FLOW belongs to a streaming table"),
         ("CREATE FLOW f AS INSERT INTO t SELECT 1", "p.sql:1:32: a flow inserts by name"),
         ("CREATE FLOW f AS INSERT t BY NAME SELECT 1", "p.sql:1:25: expected INTO, found t"),
-        ("CREATE FLOW f AS AUTO CDC INTO t FROM STREAM(s) KEYS (k) SEQUENCE BY n", "p.sql:1:18: AUTO CDC (APPLY CHANGES) is not supported yet"),
+        (
+            "CREATE FLOW f AS AUTO CDC INTO t FROM STREAM(s) KEYS (k) SEQUENCE BY n",
+            "p.sql:1:18: AUTO CDC (APPLY CHANGES) is not supported yet",
+        ),
         ("APPLY CHANGES INTO LIVE.t FROM x KEYS (k) SEQUENCE BY n", "p.sql:1:1: AUTO CDC"),
         ("CREATE STREAMING TABLE t FLOW AUTO CDC FROM s", "p.sql:1:31: AUTO CDC"),
         ("CREATE STREAMING TABLE t FLOW REPLACE WHERE a BY NAME SELECT 1", "p.sql:1:31: REPLACE flows"),

@@ -66,7 +66,12 @@ impl Pipeline {
         self.session.registry().source("delta")?.schema(&request, false).await.map(Some)
     }
 
-    async fn check_flow(&self, flow: &Flow, schemas: &BTreeMap<usize, SchemaRef>, broken: &BTreeSet<usize>) -> Result<SchemaRef, Diagnostic> {
+    async fn check_flow(
+        &self,
+        flow: &Flow,
+        schemas: &BTreeMap<usize, SchemaRef>,
+        broken: &BTreeSet<usize>,
+    ) -> Result<SchemaRef, Diagnostic> {
         let known: BTreeMap<usize, SchemaRef> =
             schemas.iter().filter(|(index, _)| !broken.contains(index)).map(|(index, schema)| (*index, schema.clone())).collect();
         let lowering = Lowering::declared(self, &known);
@@ -127,10 +132,12 @@ impl Pipeline {
                     Diagnostic::unsupported(expectation.position.clone(), message).with_hint("put it on the table that reads the view"),
                 );
             }
-            let known: BTreeMap<usize, SchemaRef> = check.schemas.clone().into_iter().filter(|(index, _)| !check.broken.contains(index)).collect();
+            let known: BTreeMap<usize, SchemaRef> =
+                check.schemas.clone().into_iter().filter(|(index, _)| !check.broken.contains(index)).collect();
             let lowering = Lowering::declared(self, &known);
             let planned = lowering.plan(&schema_key(&dataset.name, 0), &view.query, &view.inputs, &view.settings).await;
-            let outcome = planned.and_then(|plan| super::columns::view(plan, dataset).map_err(|error| Diagnostic::of(&dataset.position, &error)));
+            let outcome =
+                planned.and_then(|plan| super::columns::view(plan, dataset).map_err(|error| Diagnostic::of(&dataset.position, &error)));
             match outcome {
                 Ok(plan) => {
                     let schema = result_schema(&plan);
@@ -155,7 +162,10 @@ impl Pipeline {
         for dataset in &self.graph.datasets {
             if dataset.kind == DatasetKind::TemporaryView {
                 for expectation in dataset.expectations.iter() {
-                    note(&expectation.position, format!("expectation '{}' is applied to the view and not counted: only tables count", expectation.name));
+                    note(
+                        &expectation.position,
+                        format!("expectation '{}' is applied to the view and not counted: only tables count", expectation.name),
+                    );
                 }
             }
             for column in dataset.columns.iter().filter(|column| column.field.as_ref().is_some_and(|field| !field.is_nullable())) {

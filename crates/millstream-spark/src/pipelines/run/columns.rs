@@ -21,7 +21,8 @@ pub(super) fn view(plan: LogicalPlan, dataset: &Dataset) -> Result<LogicalPlan> 
     }
     let schema = plan.schema().clone();
     if schema.fields().len() != dataset.columns.len() {
-        let message = format!("view '{}' names {} column(s) but its query has {}", dataset.name, dataset.columns.len(), schema.fields().len());
+        let message =
+            format!("view '{}' names {} column(s) but its query has {}", dataset.name, dataset.columns.len(), schema.fields().len());
         return Err(Error::invalid("CREATE_VIEW_COLUMN_ARITY_MISMATCH", message).with_sqlstate("21S01"));
     }
     let columns: Vec<Expr> =
@@ -35,7 +36,9 @@ pub(super) fn aligned(plan: LogicalPlan, dataset: &Dataset) -> Result<LogicalPla
     let query = result_schema(&plan);
     if let Some((name, _)) = twice(&query) {
         let message = format!("the query of '{}' has two columns '{name}'", dataset.name);
-        return Err(Diagnostic::new("COLUMN_ALREADY_EXISTS", "42711", dataset.position.clone(), message).with_hint("name one of them with AS"));
+        return Err(
+            Diagnostic::new("COLUMN_ALREADY_EXISTS", "42711", dataset.position.clone(), message).with_hint("name one of them with AS")
+        );
     }
     if dataset.columns.is_empty() {
         return Ok(plan);

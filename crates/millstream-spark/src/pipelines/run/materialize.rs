@@ -49,13 +49,17 @@ impl Pipeline {
         {
             return Ok(None);
         }
-        let (number, written) = self.overwrite(dataset, &plan, &expectations, made.number).await.map_err(|error| error.within(format!("flow '{}'", flow.name)))?;
+        let (number, written) = self
+            .overwrite(dataset, &plan, &expectations, made.number)
+            .await
+            .map_err(|error| error.within(format!("flow '{}'", flow.name)))?;
         let files = self.files_of(dataset).await?.unwrap_or_default();
         self.place.set_record(&record, &Made { of: of.unwrap_or_default(), files, number }).await?;
         Ok(Some(written))
     }
 
-    /// Writes the view whole. The number of its transaction grows with the clock; should the table know a greater one, a greater one is taken.
+    /// Writes the view whole. The number of its transaction grows with the clock; should the table know a greater one, a greater one is
+    /// taken.
     async fn overwrite(
         &self,
         dataset: &Dataset,
@@ -135,7 +139,8 @@ async fn fingerprint(tables: &[Option<TableRelation>]) -> Result<Option<String>>
     let mut text = String::new();
     for table in tables {
         let Some(table) = table else { return Ok(None) };
-        let mut files: Vec<String> = table.table.scan().await?.iter().map(|split| format!("{} {}", split.label(), split.size_bytes())).collect();
+        let mut files: Vec<String> =
+            table.table.scan().await?.iter().map(|split| format!("{} {}", split.label(), split.size_bytes())).collect();
         files.sort();
         text.push_str(&format!("{} {}\n", table.label, digest(&files.join("\n"))));
     }

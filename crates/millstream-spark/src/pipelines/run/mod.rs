@@ -156,14 +156,17 @@ impl Pipeline {
         for name in &options.full_refresh {
             let parts: Vec<_> = name.split('.').map(datafusion::sql::sqlparser::ast::Ident::new).collect();
             let found = super::name::Namespace::default().resolve(&parts).and_then(|name| self.graph.dataset(&name));
-            let Some(index) = found.filter(|index| self.dataset(*index).is_ok_and(|dataset| dataset.kind != DatasetKind::TemporaryView)) else {
+            let Some(index) = found.filter(|index| self.dataset(*index).is_ok_and(|dataset| dataset.kind != DatasetKind::TemporaryView))
+            else {
                 let known: Vec<String> = self.graph.datasets.iter().map(|dataset| dataset.name.to_string()).collect();
-                let hint = closest(name, known.iter().map(String::as_str)).map(|near| format!(": did you mean '{near}'?")).unwrap_or_default();
+                let hint =
+                    closest(name, known.iter().map(String::as_str)).map(|near| format!(": did you mean '{near}'?")).unwrap_or_default();
                 let message = format!("the pipeline has no table '{name}' to refresh{hint}");
                 return Err(Error::invalid("TABLE_OR_VIEW_NOT_FOUND", message).with_sqlstate("42P01"));
             };
             if !self.may_reset(index)? {
-                let message = format!("table '{name}' has the property pipelines.reset.allowed = false: it is not computed again from nothing");
+                let message =
+                    format!("table '{name}' has the property pipelines.reset.allowed = false: it is not computed again from nothing");
                 return Err(Error::invalid("PIPELINE_RESET_NOT_ALLOWED", message));
             }
             refreshed.push(index);
@@ -217,7 +220,8 @@ struct Run {
 impl Run {
     /// Takes the progress of every query of this run into the totals, and tells it.
     fn listen(self: &Arc<Self>) {
-        let names: BTreeMap<String, usize> = self.pipeline.graph.flows.iter().enumerate().map(|(index, flow)| (flow.name.to_string(), index)).collect();
+        let names: BTreeMap<String, usize> =
+            self.pipeline.graph.flows.iter().enumerate().map(|(index, flow)| (flow.name.to_string(), index)).collect();
         let run = Arc::downgrade(self);
         self.pipeline.session.add_listener(Arc::new(move |event: &millstream_engine::QueryEvent| {
             let millstream_engine::QueryEvent::Progress(progress) = event else { return };

@@ -10,8 +10,8 @@ use super::event::{FlowKind, FlowStatus, FlowSummary, PipelineEvent};
 use super::{Pipeline, Run};
 use crate::pipelines::parser::DatasetKind;
 
-/// Runs every flow once, each as soon as what it reads has ended, and as many at once as the options allow. A flow behind one that failed is
-/// skipped; the others go on.
+/// Runs every flow once, each as soon as what it reads has ended, and as many at once as the options allow. A flow behind one that
+/// failed is skipped; the others go on.
 pub(super) async fn run(run: &Arc<Run>) -> Vec<FlowSummary> {
     let count = run.pipeline.graph.flows.len();
     let mut summaries: BTreeMap<usize, FlowSummary> = BTreeMap::new();

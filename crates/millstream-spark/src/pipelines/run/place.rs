@@ -67,7 +67,8 @@ impl Place {
     /// The folders of all stored tables.
     pub(super) async fn stored_tables(&self) -> Result<BTreeSet<String>> {
         let prefix = self.path("tables");
-        let listed = self.root.store.list_with_delimiter(Some(&prefix)).await.map_err(|error| self.unavailable("list the tables", error))?;
+        let listed =
+            self.root.store.list_with_delimiter(Some(&prefix)).await.map_err(|error| self.unavailable("list the tables", error))?;
         Ok(listed.common_prefixes.iter().filter_map(|path| path.filename().map(str::to_owned)).collect())
     }
 
@@ -81,7 +82,8 @@ impl Place {
     /// How often a table was fully refreshed.
     pub(super) async fn refreshes(&self, table: &TableName) -> Result<u64> {
         let prefix = self.path(&format!("_pipeline/refreshes/{}", directory(table)));
-        let listed = self.root.store.list_with_delimiter(Some(&prefix)).await.map_err(|error| self.unavailable("list full refreshes", error))?;
+        let listed =
+            self.root.store.list_with_delimiter(Some(&prefix)).await.map_err(|error| self.unavailable("list full refreshes", error))?;
         Ok(listed.objects.iter().filter_map(|object| object.location.filename()?.parse().ok()).max().unwrap_or(0))
     }
 

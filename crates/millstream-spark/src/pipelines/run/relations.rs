@@ -148,7 +148,8 @@ impl<'a> Lowering<'a> {
         if !relation.streaming {
             return Ok(Arc::new(TableRelation { table: Arc::new(Declared(schema)), label: dataset.name.to_string(), size_bytes: 0 }));
         }
-        let provider = self.pipeline.session.registry().source("delta").map_err(|error| Diagnostic::of(&relation.position, &error))?.clone();
+        let provider =
+            self.pipeline.session.registry().source("delta").map_err(|error| Diagnostic::of(&relation.position, &error))?.clone();
         let request = ReadRequest { schema: Some(schema.clone()), ..ReadRequest::default() };
         Ok(Arc::new(StreamRelation { provider, request, schema, name: None }))
     }
@@ -224,7 +225,8 @@ impl<'a> Lowering<'a> {
             Some(format) => format.to_lowercase(),
             None => format_of(path).ok_or_else(|| {
                 let message = format!("the format of '{path}' cannot be told from its name");
-                Diagnostic::new("CF_EMPTY_FORMAT", "42000", relation.position.clone(), message).with_hint("write format => 'json', 'csv', 'parquet', …")
+                Diagnostic::new("CF_EMPTY_FORMAT", "42000", relation.position.clone(), message)
+                    .with_hint("write format => 'json', 'csv', 'parquet', …")
             })?,
         };
         let provider = self.pipeline.session.registry().source(&format).map_err(|error| Diagnostic::of(&relation.position, &error))?;
@@ -251,7 +253,9 @@ impl<'a> Lowering<'a> {
                             None => "see the options of the format".to_owned(),
                         };
                         let message = format!("read_files with format '{format}' has no option '{name}'");
-                        return Err(Diagnostic::new("CF_UNKNOWN_OPTION_KEYS_ERROR", "42000", argument.position.clone(), message).with_hint(hint));
+                        return Err(
+                            Diagnostic::new("CF_UNKNOWN_OPTION_KEYS_ERROR", "42000", argument.position.clone(), message).with_hint(hint)
+                        );
                     }
                     options.set(name, value.clone());
                 }
@@ -301,7 +305,8 @@ fn with_hints(schema: Schema, hints: Option<&Argument>) -> Result<Schema, Diagno
 /// The format that the ending of a path names, compression left aside.
 fn format_of(path: &str) -> Option<String> {
     let name = path.rsplit('/').next()?.to_lowercase();
-    let name = [".gz", ".gzip", ".zst", ".bz2", ".snappy", ".lz4", ".deflate"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+    let name =
+        [".gz", ".gzip", ".zst", ".bz2", ".snappy", ".lz4", ".deflate"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
     let format = match name.rsplit_once('.')?.1 {
         "json" | "jsonl" | "ndjson" => "json",
         "csv" | "tsv" => "csv",

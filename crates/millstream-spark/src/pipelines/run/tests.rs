@@ -130,7 +130,10 @@ const MEDALLION: &str = "
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_are_brought_up_to_date_and_nothing_is_computed_twice() {
     let fixture = Fixture::new();
-    fixture.input("a.json", "{\"Id\":1,\"kind\":\"a\",\"amount\":2}\n{\"kind\":\"a\",\"amount\":3}\nbroken\n{\"Id\":2,\"kind\":\"x\",\"amount\":-1}\n");
+    fixture.input(
+        "a.json",
+        "{\"Id\":1,\"kind\":\"a\",\"amount\":2}\n{\"kind\":\"a\",\"amount\":3}\nbroken\n{\"Id\":2,\"kind\":\"x\",\"amount\":-1}\n",
+    );
     let summary = fixture.run(MEDALLION, RunOptions { once: true, ..RunOptions::default() }).await.unwrap();
     assert_eq!(outcomes(&summary), ["bronze Completed 4->4", "silver Completed 4->2", "gold Completed 2->1"]);
     let expectations = &summary.flows[1].counts.expectations;
@@ -203,7 +206,11 @@ async fn a_full_refresh_begins_from_nothing() {
     fixture.once(text).await;
     std::fs::remove_file(fixture.folder.path().join("in/a.csv")).unwrap();
     fixture.input("b.csv", "3\n");
-    let refresh = |tables: &[&str]| RunOptions { once: true, full_refresh: tables.iter().map(|t| (*t).to_owned()).collect(), ..RunOptions::default() };
+    let refresh = |tables: &[&str]| RunOptions {
+        once: true,
+        full_refresh: tables.iter().map(|t| (*t).to_owned()).collect(),
+        ..RunOptions::default()
+    };
     fixture.run(text, refresh(&["raw"])).await.unwrap();
     assert_eq!(fixture.rows("raw").await, ["3"]);
     // What reads it goes on with the new rows.
@@ -238,21 +245,56 @@ async fn every_fault_is_found_before_anything_runs() {
     let source = "FROM STREAM read_files('${in}', format => 'json', schema => 'a INT')";
     for (text, expected) in [
         (format!("CREATE STREAMING TABLE t AS SELECT b {source}"), "p.sql:1:36: there is no column 'b'"),
-        ("CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('${in}', format => 'jsn')".to_owned(), "p.sql:1:50: there is no format 'jsn'"),
-        ("CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('${in}', format => 'json', multiLin => true)".to_owned(), "p.sql:1:100: read_files with format 'json' has no option 'multiLin' (did you mean multiLine?)"),
-        ("CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('${in}', format => 'json', schema => 'a INTT')".to_owned(), "p.sql:1:98: in the schema 'a INTT': schema:1:3: there is no type INTT"),
-        (format!("CREATE STREAMING TABLE t PARTITIONED BY (z) AS SELECT a {source}"), "p.sql:1:42: partition column 'z' is not a column of 't'"),
-        (format!("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (z > 1)) AS SELECT a {source}"), "p.sql:1:48: there is no column 'z'"),
-        (format!("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (a)) AS SELECT a {source}"), "p.sql:1:38: the condition is a int and not a boolean"),
-        (format!("CREATE STREAMING TABLE t (a BIGINT) AS SELECT a {source}"), "p.sql:1:27: column 'a' is declared as bigint, but the query gives int (cast it: CAST(a AS BIGINT))"),
-        (format!("CREATE STREAMING TABLE t (b INT) AS SELECT a {source}"), "p.sql:1:24: the query has a column 'a' that 't' does not declare"),
-        ("CREATE MATERIALIZED VIEW m (k INT, v INT) AS SELECT 1 AS k".to_owned(), "p.sql:1:36: column 'v' is declared, but the query does not give it"),
-        (format!("CREATE STREAMING TABLE t AS SELECT a, count(*) AS n {source} GROUP BY a"), "p.sql:1:29: "),
-        (format!("CREATE STREAMING TABLE t AS SELECT a {source} WATERMARK a DELAY OF INTERVAL 1 DAY"), "p.sql:1:107: the event time 'a' is a int and not a timestamp"),
-        ("SET spark.sql.session.timeZone = Asia/Kolkata; CREATE MATERIALIZED VIEW m AS SELECT 1 AS a".to_owned(), "p.sql:1:78: spark.sql.session.timeZone is 'Asia/Kolkata'"),
-        ("CREATE TEMPORARY VIEW v AS SELECT nothing; CREATE MATERIALIZED VIEW m AS SELECT 1 AS a".to_owned(), "p.sql:1:35: there is no column 'nothing'"),
         (
-            format!("CREATE STREAMING TABLE t; CREATE FLOW x AS INSERT INTO t BY NAME SELECT a {source}; CREATE FLOW y AS INSERT INTO t BY NAME SELECT 'x' AS a {source}"),
+            "CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('${in}', format => 'jsn')".to_owned(),
+            "p.sql:1:50: there is no format 'jsn'",
+        ),
+        (
+            "CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('${in}', format => 'json', multiLin => true)".to_owned(),
+            "p.sql:1:100: read_files with format 'json' has no option 'multiLin' (did you mean multiLine?)",
+        ),
+        (
+            "CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('${in}', format => 'json', schema => 'a INTT')".to_owned(),
+            "p.sql:1:98: in the schema 'a INTT': schema:1:3: there is no type INTT",
+        ),
+        (
+            format!("CREATE STREAMING TABLE t PARTITIONED BY (z) AS SELECT a {source}"),
+            "p.sql:1:42: partition column 'z' is not a column of 't'",
+        ),
+        (format!("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (z > 1)) AS SELECT a {source}"), "p.sql:1:48: there is no column 'z'"),
+        (
+            format!("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (a)) AS SELECT a {source}"),
+            "p.sql:1:38: the condition is a int and not a boolean",
+        ),
+        (
+            format!("CREATE STREAMING TABLE t (a BIGINT) AS SELECT a {source}"),
+            "p.sql:1:27: column 'a' is declared as bigint, but the query gives int (cast it: CAST(a AS BIGINT))",
+        ),
+        (
+            format!("CREATE STREAMING TABLE t (b INT) AS SELECT a {source}"),
+            "p.sql:1:24: the query has a column 'a' that 't' does not declare",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW m (k INT, v INT) AS SELECT 1 AS k".to_owned(),
+            "p.sql:1:36: column 'v' is declared, but the query does not give it",
+        ),
+        (format!("CREATE STREAMING TABLE t AS SELECT a, count(*) AS n {source} GROUP BY a"), "p.sql:1:29: "),
+        (
+            format!("CREATE STREAMING TABLE t AS SELECT a {source} WATERMARK a DELAY OF INTERVAL 1 DAY"),
+            "p.sql:1:107: the event time 'a' is a int and not a timestamp",
+        ),
+        (
+            "SET spark.sql.session.timeZone = Asia/Kolkata; CREATE MATERIALIZED VIEW m AS SELECT 1 AS a".to_owned(),
+            "p.sql:1:78: spark.sql.session.timeZone is 'Asia/Kolkata'",
+        ),
+        (
+            "CREATE TEMPORARY VIEW v AS SELECT nothing; CREATE MATERIALIZED VIEW m AS SELECT 1 AS a".to_owned(),
+            "p.sql:1:35: there is no column 'nothing'",
+        ),
+        (
+            format!(
+                "CREATE STREAMING TABLE t; CREATE FLOW x AS INSERT INTO t BY NAME SELECT a {source}; CREATE FLOW y AS INSERT INTO t BY NAME SELECT 'x' AS a {source}"
+            ),
             "p.sql:1:1",
         ),
     ] {

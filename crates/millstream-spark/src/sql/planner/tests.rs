@@ -35,14 +35,30 @@ async fn names_are_found_without_case_and_keep_the_case_that_is_written() {
     let flights = "FlightDate DATE, Carrier STRING, depDelay INT, Payload STRUCT<Id: INT, Inner: STRUCT<Deep: STRING>>";
     let airlines = "carrier STRING, Name STRING";
     for (sql, relations, expected) in [
-        ("SELECT * FROM t", vec![flights], "FlightDate DATE,Carrier STRING,depDelay INT,Payload STRUCT<Id: INT, Inner: STRUCT<Deep: STRING>>"),
-        ("SELECT flightdate, CARRIER AS `The Carrier`, DepDelay FROM t WHERE DEPDELAY > 1", vec![flights], "flightdate DATE,`The Carrier` STRING,DepDelay INT"),
-        ("SELECT T.`FLIGHTDATE`, x.carrier FROM t JOIN u X ON t.CARRIER = x.Carrier", vec![flights, airlines], "FLIGHTDATE DATE,carrier STRING"),
+        (
+            "SELECT * FROM t",
+            vec![flights],
+            "FlightDate DATE,Carrier STRING,depDelay INT,Payload STRUCT<Id: INT, Inner: STRUCT<Deep: STRING>>",
+        ),
+        (
+            "SELECT flightdate, CARRIER AS `The Carrier`, DepDelay FROM t WHERE DEPDELAY > 1",
+            vec![flights],
+            "flightdate DATE,`The Carrier` STRING,DepDelay INT",
+        ),
+        (
+            "SELECT T.`FLIGHTDATE`, x.carrier FROM t JOIN u X ON t.CARRIER = x.Carrier",
+            vec![flights, airlines],
+            "FLIGHTDATE DATE,carrier STRING",
+        ),
         ("SELECT name, carrier FROM t JOIN u USING (CARRIER)", vec![flights, airlines], "name STRING,carrier STRING"),
         ("SELECT payload.id, Payload.INNER.deep, t.payload.Id AS other FROM t", vec![flights], "id INT,deep STRING,other INT"),
         ("SELECT cast(depdelay AS BIGINT), CAST(t.Carrier AS STRING) c FROM t", vec![flights], "depdelay BIGINT,c STRING"),
         ("WITH A AS (SELECT Carrier AS Who FROM t) SELECT WHO, a.who AS Again FROM `A`", vec![flights], "WHO STRING,Again STRING"),
-        ("SELECT Total FROM (SELECT max(depdelay) AS Total, carrier FROM t GROUP BY Carrier) q WHERE q.CARRIER = 'x'", vec![flights], "Total INT"),
+        (
+            "SELECT Total FROM (SELECT max(depdelay) AS Total, carrier FROM t GROUP BY Carrier) q WHERE q.CARRIER = 'x'",
+            vec![flights],
+            "Total INT",
+        ),
         ("SELECT * FROM (SELECT Carrier AS Who FROM t)", vec![flights], "Who STRING"),
         ("SELECT * EXCEPT (PAYLOAD, flightDate) FROM t", vec![flights], "Carrier STRING,depDelay INT"),
         ("SELECT Carrier FROM t UNION ALL SELECT NAME FROM u", vec![flights, airlines], "Carrier STRING"),
@@ -125,10 +141,22 @@ async fn division_gives_doubles_and_refuses_zero() {
 async fn faults_name_place_and_remedy() {
     let flights = "FlightDate DATE, Carrier STRING, depDelay INT";
     for (sql, relations, expected) in [
-        ("SELECT carier\nFROM t", vec![flights], "UNRESOLVED_COLUMN.WITH_SUGGESTION q.sql:1:8: there is no column 'carier' (did you mean 'carrier'?)"),
-        ("SELECT a FROM\n t WHERE\n  nothing > 1", vec!["a INT"], "UNRESOLVED_COLUMN.WITH_SUGGESTION q.sql:3:3: there is no column 'nothing' (there are a)"),
+        (
+            "SELECT carier\nFROM t",
+            vec![flights],
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION q.sql:1:8: there is no column 'carier' (did you mean 'carrier'?)",
+        ),
+        (
+            "SELECT a FROM\n t WHERE\n  nothing > 1",
+            vec!["a INT"],
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION q.sql:3:3: there is no column 'nothing' (there are a)",
+        ),
         ("SELECT no_such_fn(carrier) FROM t", vec![flights], "UNRESOLVED_ROUTINE q.sql:1:8: there is no function 'no_such_fn'"),
-        ("SELECT carrier FROM t JOIN u ON true", vec![flights, "carrier INT"], "AMBIGUOUS_REFERENCE q.sql:1:8: column 'carrier' is in more than one relation"),
+        (
+            "SELECT carrier FROM t JOIN u ON true",
+            vec![flights, "carrier INT"],
+            "AMBIGUOUS_REFERENCE q.sql:1:8: column 'carrier' is in more than one relation",
+        ),
         ("SELECT 1 FROM t", vec!["a INT, b INT, `A ` INT"], ""),
         ("SELECT flightdate + carrier FROM t", vec![flights], "INVALID_PLAN q.sql:1:"),
     ] {

@@ -33,7 +33,10 @@ fn relations_are_found_wherever_a_query_names_them() {
         ("SELECT * FROM a JOIN STREAM b ON a.x = b.x, STREAM c", vec!["1:15 a", "1:29 STREAM b", "1:52 STREAM c"]),
         ("SELECT * FROM (STREAM a JOIN STREAM(b) ON true)", vec!["1:23 STREAM a", "1:37 STREAM b"]),
         ("SELECT * FROM (SELECT * FROM STREAM t) WHERE x IN (SELECT y FROM u)", vec!["1:37 STREAM t", "1:66 u"]),
-        ("WITH c AS (SELECT * FROM STREAM t), d AS (SELECT * FROM c) SELECT * FROM c JOIN d ON true JOIN e ON true", vec!["1:33 STREAM t", "1:96 e"]),
+        (
+            "WITH c AS (SELECT * FROM STREAM t), d AS (SELECT * FROM c) SELECT * FROM c JOIN d ON true JOIN e ON true",
+            vec!["1:33 STREAM t", "1:96 e"],
+        ),
         // A name is visible after its own query only, and not outside of the query that defines it.
         ("WITH t AS (SELECT * FROM t) SELECT * FROM t", vec!["1:26 t"]),
         ("SELECT * FROM (WITH c AS (SELECT 1) SELECT * FROM c) x, c", vec!["1:57 c"]),
@@ -49,9 +52,14 @@ fn relations_are_found_wherever_a_query_names_them() {
         ("SELECT * FROM stream LEFT JOIN t ON true", vec!["1:15 stream", "1:32 t"]),
         ("SELECT * FROM range(10), t", vec!["1:26 t"]),
         ("SELECT read_files FROM read_files", vec!["1:24 read_files"]),
-        ("SELECT * FROM csv.`/in/*.csv` JOIN STREAM delta.`/t` ON true JOIN csv.t ON true", vec!["1:15 csv.`/in/*.csv`", "1:43 STREAM delta.`/t`", "1:67 csv.t"]),
-        ("SELECT * FROM read_files('/a') a, STREAM read_files('/b') b, STREAM(read_files('/c'))",
-            vec!["1:15 read_files('/a', …)", "1:42 STREAM read_files('/b', …)", "1:69 STREAM read_files('/c', …)"]),
+        (
+            "SELECT * FROM csv.`/in/*.csv` JOIN STREAM delta.`/t` ON true JOIN csv.t ON true",
+            vec!["1:15 csv.`/in/*.csv`", "1:43 STREAM delta.`/t`", "1:67 csv.t"],
+        ),
+        (
+            "SELECT * FROM read_files('/a') a, STREAM read_files('/b') b, STREAM(read_files('/c'))",
+            vec!["1:15 read_files('/a', …)", "1:42 STREAM read_files('/b', …)", "1:69 STREAM read_files('/c', …)"],
+        ),
     ] {
         assert_eq!(relations(text), expected, "{text}");
     }
@@ -116,7 +124,10 @@ fn faults_name_their_place() {
         ("SELECT * FROM STREAM range(3)", "q.sql:1:22: table function 'range' cannot be read as a stream (use read_files(…))"),
         ("SELECT * FROM STREAM t IDENTIFIED BY x", "q.sql:1:24: IDENTIFIED BY"),
         ("SELECT * FROM STREAM t CHANGES FROM VERSION 1", "q.sql:1:24: CHANGES"),
-        ("SELECT * FROM STREAM t WATERMARK a + b DELAY OF INTERVAL 1 DAY", "q.sql:1:34: the event time of a watermark is an expression and needs a name"),
+        (
+            "SELECT * FROM STREAM t WATERMARK a + b DELAY OF INTERVAL 1 DAY",
+            "q.sql:1:34: the event time of a watermark is an expression and needs a name",
+        ),
         ("SELECT * FROM STREAM t WATERMARK DELAY OF INTERVAL 1 DAY", "q.sql:1:34: expected the event-time column"),
         ("SELECT * FROM STREAM t WATERMARK a DELAY OF INTERVAL 1 MONTH", "q.sql:1:45: option 'DELAY' is '1'"),
         ("WITH c AS (SELECT 1) SELECT * FROM STREAM c", "q.sql:1:43: STREAM cannot be applied to the common table expression 'c'"),
