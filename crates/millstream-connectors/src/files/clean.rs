@@ -1,4 +1,4 @@
-//! What happens to files after the batch that read them is committed: nothing, deletion, or a move into an archive.
+//! What happens to files after the batch that read them, and the next one, are committed: nothing, deletion, or a move into an archive.
 //!
 //! A file is only touched when it is still the one that was read, and an archived file is durable under its new name before the old name
 //! goes. Whatever fails is logged and tried again with the next batch.
@@ -142,14 +142,18 @@ fn check_archive(archive: &Root, input: &Input) -> Result<()> {
     if store_of(&archive.url) != store_of(&input.root.url) {
         return Err(Error::invalid(
             "INVALID_OPTION_VALUE",
-            format!("sourceArchiveDir {} is located on a different file system than the source files: use one on theirs", archive.display()),
+            format!(
+                "sourceArchiveDir {} is located on a different file system than the source files: use one on theirs",
+                archive.display()
+            ),
         ));
     }
     let names = |url: &str| -> Vec<Vec<u8>> { path_of(url).split('/').filter(|name| !name.is_empty()).map(uri::decode).collect() };
     let (root, archived) = (names(&input.root.url), names(&archive.url));
     // Compared as deep as the shorter of the two is: a source reads below its path, and an archive holds paths below its own.
     let within = |pattern: &[super::glob::Component]| {
-        root.iter().zip(&archived).all(|(a, b)| a == b) && pattern.iter().zip(archived.iter().skip(root.len())).all(|(part, name)| part.matches(name))
+        root.iter().zip(&archived).all(|(a, b)| a == b)
+            && pattern.iter().zip(archived.iter().skip(root.len())).all(|(part, name)| part.matches(name))
     };
     if within(&[]) && (input.patterns().is_empty() || input.patterns().iter().any(|pattern| within(pattern))) {
         return Err(Error::invalid(

@@ -3,6 +3,8 @@
 use millstream_core::{Error, Result};
 use regex::Regex;
 
+use super::listing::is_hidden;
+
 /// Whether a path has a character that means something in a pattern.
 pub(crate) fn is_pattern(path: &str) -> bool {
     path.contains(['{', '}', '[', ']', '*', '?', '\\'])
@@ -10,7 +12,11 @@ pub(crate) fn is_pattern(path: &str) -> bool {
 
 /// A pattern for one name (no `/`).
 #[derive(Clone, Debug)]
-pub(crate) struct Glob(Regex);
+pub(crate) struct Glob {
+    expression: Regex,
+    /// Whether the pattern asks for hidden names, by beginning as they do.
+    hidden: bool,
+}
 
 impl Glob {
     /// Compiles a pattern.
@@ -60,12 +66,13 @@ impl Glob {
             return Err(bad("has a '{' without '}'"));
         }
         expression.push('$');
-        Regex::new(&expression).map(Glob).map_err(|error| bad("is not a pattern").caused_by(error))
+        let expression = Regex::new(&expression).map_err(|error| bad("is not a pattern").caused_by(error))?;
+        Ok(Glob { expression, hidden: pattern.starts_with(['_', '.']) })
     }
 
     /// Whether the whole name matches. A byte that is not UTF-8 counts as one character.
     pub(crate) fn matches(&self, name: &[u8]) -> bool {
-        self.0.is_match(&String::from_utf8_lossy(name))
+        self.expression.is_match(&String::from_utf8_lossy(name))
     }
 }
 
@@ -85,15 +92,16 @@ fn push_member(expression: &mut String, c: char) {
 pub(crate) enum Component {
     /// Exactly this name.
     Literal(String),
-    /// Every name that matches.
+    /// Every name that matches, and is not hidden unless the pattern asks for that.
     Pattern(Glob),
 }
 
 impl Component {
+    /// Whether a name of a path is meant.
     pub(crate) fn matches(&self, name: &[u8]) -> bool {
         match self {
             Component::Literal(literal) => literal.as_bytes() == name,
-            Component::Pattern(glob) => glob.matches(name),
+            Component::Pattern(glob) => glob.matches(name) && (glob.hidden || !is_hidden(name)),
         }
     }
 }

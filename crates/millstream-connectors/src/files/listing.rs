@@ -48,8 +48,11 @@ struct Directory {
 impl Found {
     /// Notes a directory that holds at least one file that counts; gives its number.
     pub(crate) fn directory(&mut self, url: &str, top: bool) -> usize {
-        if let Some(at) = self.by_url.get(url) {
-            return *at;
+        if let Some(at) = self.by_url.get(url).copied() {
+            if let Some(directory) = self.directories.get_mut(at) {
+                directory.top |= top;
+            }
+            return at;
         }
         self.directories.push(Directory { url: url.to_owned(), top });
         self.by_url.insert(url.to_owned(), self.directories.len() - 1);
@@ -330,7 +333,14 @@ impl Lister {
         let deep = partitioned || self.selection.recursive;
         let counts: Vec<bool> = found.directories.iter().map(|directory| deep || directory.top).collect();
         listing.any |= counts.contains(&true);
-        listing.files.extend(found.files.into_iter().filter(|(at, _)| counts.get(*at) == Some(&true)).map(|(_, file)| file));
+        let mut files: Vec<FileStatus> =
+            found.files.into_iter().filter(|(at, _)| counts.get(*at) == Some(&true)).map(|(_, file)| file).collect();
+        if input.is_pattern() {
+            // Its alternatives may meet in one directory.
+            files.sort_unstable_by(|a, b| a.url.cmp(&b.url));
+            files.dedup_by(|a, b| a.url == b.url);
+        }
+        listing.files.extend(files);
         listing.partitions.extend(keys.into_iter().map(|(keys, _)| keys).filter(|keys| !keys.is_empty()));
         Ok(())
     }
@@ -357,7 +367,10 @@ impl Lister {
             Error::new(
                 ErrorKind::CheckpointIncompatible,
                 "SOURCE_PATH_CHANGED",
-                format!("the checkpoint holds {url}, which does not lie in {}: restore the path or start a new checkpoint", paths.join(", ")),
+                format!(
+                    "the checkpoint holds {url}, which does not lie in {}: restore the path or start a new checkpoint",
+                    paths.join(", ")
+                ),
             )
         })
     }
@@ -388,7 +401,11 @@ fn check_structure(directories: &[Directory], keys: &[(Vec<PartitionKey>, usize)
         .with_sqlstate("KD009"));
     }
     partition::check_names(
-        directories.iter().zip(keys).filter(|(_, (keys, _))| !keys.is_empty()).map(|(directory, (keys, _))| (directory.url.as_str(), &keys[..])),
+        directories
+            .iter()
+            .zip(keys)
+            .filter(|(_, (keys, _))| !keys.is_empty())
+            .map(|(directory, (keys, _))| (directory.url.as_str(), &keys[..])),
     )
 }
 

@@ -97,7 +97,9 @@ impl ObjectStore for LocalFile {
 
     fn list(&self, _: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let this = self.clone();
-        async move { tokio::fs::metadata(&this.file).await.map_err(generic).and_then(|metadata| this.meta(&metadata)) }.into_stream().boxed()
+        async move { tokio::fs::metadata(&this.file).await.map_err(generic).and_then(|metadata| this.meta(&metadata)) }
+            .into_stream()
+            .boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {

@@ -73,7 +73,7 @@ impl Walk<'_> {
                 let mut names = Vec::new();
                 for entry in entries {
                     let name = name_of(&entry.map_err(|error| cannot_list(&path.display().to_string(), error))?);
-                    if !is_hidden(&name) && first.matches(&name) {
+                    if first.matches(&name) {
                         names.push(name);
                     }
                 }

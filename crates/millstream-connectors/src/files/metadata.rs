@@ -71,6 +71,7 @@ pub(crate) fn column(field: &Field, file: &FileStatus, first_row: u64, rows: usi
         let first = i64::try_from(first_row).unwrap_or(i64::MAX);
         columns.push(Arc::new((0_i64..).take(rows).map(|row| first.saturating_add(row)).collect::<Int64Array>()));
     }
-    let column = StructArray::try_new(parts.clone(), columns, None).map_err(|error| Error::internal("_metadata does not fit").caused_by(error))?;
+    let column =
+        StructArray::try_new(parts.clone(), columns, None).map_err(|error| Error::internal("_metadata does not fit").caused_by(error))?;
     Ok(Arc::new(column))
 }

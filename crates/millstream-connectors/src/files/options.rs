@@ -215,9 +215,8 @@ fn parse_age(text: &str) -> Result<i64> {
 }
 
 fn parse_time(name: &str, text: &str, zone: &str) -> Result<i64> {
-    let bad = || {
-        Error::invalid("INVALID_OPTION_VALUE", format!("option '{name}' is '{text}' but takes a time such as 2024-01-02T03:04:05"))
-    };
+    let bad =
+        || Error::invalid("INVALID_OPTION_VALUE", format!("option '{name}' is '{text}' but takes a time such as 2024-01-02T03:04:05"));
     let local = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f")
         .or_else(|_| NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f"))
         .or_else(|_| NaiveDate::parse_from_str(text, "%Y-%m-%d").map(|day| day.and_time(NaiveTime::MIN)))

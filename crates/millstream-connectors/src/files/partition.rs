@@ -212,7 +212,8 @@ fn infer(value: &str) -> DataType {
 fn is_double(value: &str) -> bool {
     let number = value.strip_prefix(['+', '-']).unwrap_or(value);
     matches!(number, "NaN" | "Infinity")
-        || (number.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-')) && value.parse::<f64>().is_ok())
+        || (number.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'))
+            && value.parse::<f64>().is_ok())
 }
 
 /// The type that holds values of both.

@@ -51,6 +51,8 @@ struct State {
     recent: BTreeMap<u64, Vec<FileStatus>>,
     /// The first batch of the log that may not have been cleaned up.
     uncleaned: u64,
+    /// The first batch of the log after the newest known batch of the query.
+    committed: u64,
 }
 
 /// What progress shows, and whether there is more to read at once.
@@ -79,7 +81,8 @@ impl FileSource {
             tracing::warn!("'fileNameOnly' is set: of several files with one name in different directories only the first is read");
         }
         let next = context.log.latest().await?.map_or(0, |latest| latest + 1);
-        let local = lister.inputs.first().and_then(|input| input.root.local.clone());
+        // Below the root of the file system there is too much that is not ours.
+        let local = lister.inputs.first().and_then(|input| input.root.local.clone()).filter(|local| local.parent().is_some());
         Ok(FileSource {
             scan,
             cleaner,
@@ -89,7 +92,8 @@ impl FileSource {
                 next,
                 backlog: Backlog::new(&options),
                 recent: BTreeMap::new(),
-                uncleaned: next.saturating_sub(1),
+                uncleaned: 0,
+                committed: 0,
             }),
             report: parking_lot::Mutex::default(),
             options,
@@ -257,7 +261,9 @@ impl Source for FileSource {
             .with_sqlstate("42K03"));
         }
         let Some(last) = next.checked_sub(1) else { return Ok(()) };
-        state.uncleaned = last;
+        // The batch before the last one may not have been cleaned up, if the last one was not committed.
+        state.uncleaned = last.saturating_sub(1);
+        state.committed = next;
         // Spark, too, refuses a moved path here, before anything new is planned. Patterns may change.
         if self.lister.inputs.iter().all(|input| !input.is_pattern()) {
             for entry in self.entries(last).await? {
@@ -305,17 +311,20 @@ impl Source for FileSource {
     async fn commit(&self, end: &Offset) -> Result<()> {
         let next = log::next_batch(Some(end))?;
         let mut state = self.state.lock().await;
+        // As in Spark, a batch is cleaned up when the one after it is through. The first commit after a restart may be a repeated one.
+        let until = if next > state.committed { state.committed } else { next.saturating_sub(1) };
         crash::point("source.commit.before");
         if let Some(cleaner) = &self.cleaner {
             let mut files = Vec::new();
-            for id in state.uncleaned..next {
+            for id in state.uncleaned..until {
                 let entries = self.entries(id).await?.into_iter();
                 files.extend(entries.map(|entry| FileStatus { url: entry.path, size: 0, modified_ms: entry.timestamp }));
             }
             cleaner.clean(&self.lister, files).await;
         }
         crash::point("source.commit.after");
-        state.uncleaned = state.uncleaned.max(next);
+        state.uncleaned = state.uncleaned.max(until);
+        state.committed = state.committed.max(next);
         state.recent.retain(|id, _| *id >= next);
         Ok(())
     }

@@ -136,9 +136,11 @@ impl FileStream {
         let mut columns = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             columns.push(match part {
-                Part::Read(at) => {
-                    batch.columns().get(*at).cloned().ok_or_else(|| Error::internal("the reader gave fewer columns than it was asked for"))?
-                }
+                Part::Read(at) => batch
+                    .columns()
+                    .get(*at)
+                    .cloned()
+                    .ok_or_else(|| Error::internal("the reader gave fewer columns than it was asked for"))?,
                 Part::Constant(value) => take(value, &UInt32Array::from_value(0, rows), None).map_err(unfit)?,
                 Part::Metadata(field) => metadata::column(field, &self.file.status, self.rows, rows)?,
             });
@@ -211,8 +213,7 @@ struct Coalesce {
 /// Puts small batches together, so that a thousand files of ten rows do not cost a thousand batches downstream. Rows before an error are
 /// given before it.
 fn coalesce(input: BatchStream, schema: SchemaRef, rows: usize) -> BatchStream {
-    let state =
-        Coalesce { input, schema, rows, waiting: vec![], waiting_rows: 0, waiting_bytes: 0, ready: VecDeque::new(), ended: false };
+    let state = Coalesce { input, schema, rows, waiting: vec![], waiting_rows: 0, waiting_bytes: 0, ready: VecDeque::new(), ended: false };
     stream::unfold(state, |mut state| async move { state.next().await.map(|item| (item, state)) }).boxed()
 }
 

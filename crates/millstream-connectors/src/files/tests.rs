@@ -23,10 +23,10 @@ use millstream_core::registry::{ReadRequest, SourceContext, SourceProvider};
 use millstream_core::source::{ReadContext, Source, Split};
 use millstream_core::source_log::{MemorySourceLog, SourceLog};
 use millstream_core::{Clock, Offset, Options, ReadLimit, Result};
+use object_store::ObjectStoreExt;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::ObjectStoreExt;
 use url::Url;
 
 use super::FilesProvider;

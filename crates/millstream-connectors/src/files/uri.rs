@@ -134,7 +134,8 @@ impl Root {
             .relative(url)
             .ok_or_else(|| Error::invalid("INVALID_LOCATION", format!("the file {url} does not lie in {}", self.display())))?;
         let bytes = decode(relative);
-        if let Some(text) = std::str::from_utf8(&bytes).ok().filter(|text| self.local.is_none() || LocalFileSystemName(text).is_readable()) {
+        if let Some(text) = std::str::from_utf8(&bytes).ok().filter(|text| self.local.is_none() || LocalFileSystemName(text).is_readable())
+        {
             let inside = match (self.path.as_ref(), text) {
                 ("", text) => text.to_owned(),
                 (root, "") => root.to_owned(),

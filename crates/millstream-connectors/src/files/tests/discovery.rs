@@ -97,10 +97,28 @@ async fn a_path_may_be_a_pattern_and_then_need_not_exist() {
     let mut query = Query::new(world.open(world.request("in/2024-*/{a,b/c}*", &[])).await.unwrap());
     assert!(query.batches().await.is_empty());
     assert!(query.source.description().ends_with("/in/2024-*/{a,b/c}*]"), "{}", query.source.description());
-    for (name, at) in [("2024-01/a1", 0), ("2024-02/b/c1", 1), ("2024-02/b/x", 2), ("2023-01/a1", 3), ("2024-03/a/inside", 4), ("2024-03/.a", 5)] {
+    for (name, at) in
+        [("2024-01/a1", 0), ("2024-02/b/c1", 1), ("2024-02/b/x", 2), ("2023-01/a1", 3), ("2024-03/a/inside", 4), ("2024-03/.a", 5)]
+    {
         world.put(name, name, at);
     }
     assert_eq!(query.batches().await, [["2024-01/a1", "2024-02/b/c1", "2024-03/a/inside"]]);
+}
+
+#[tokio::test]
+async fn patterns_that_overlap_read_a_file_once_and_hidden_names_only_on_demand() {
+    let world = World::new();
+    for (name, at) in [("a/x", 0), ("a/b/y", 1), ("_h/z", 2)] {
+        world.put(name, name, at);
+    }
+    let read = async |path: &str, recursive: &str| {
+        let request = world.request(path, &[("recursiveFileLookup", recursive)]);
+        table_rows(&world, &request, &["value"]).await.unwrap()
+    };
+    assert_eq!(read("in/{a,a/b}", "true").await, ["a/x", "a/b/y"]);
+    assert_eq!(read("in/{a,a/b}", "false").await, ["a/x", "a/b/y"]);
+    assert_eq!(read("in/*", "false").await, ["a/x"]);
+    assert_eq!(read("in/_*", "false").await, ["_h/z"]);
 }
 
 #[tokio::test]
@@ -163,7 +181,8 @@ async fn files_older_than_the_age_limit_are_ignored_after_the_first_listing() {
 async fn every_name_that_a_file_can_have_is_read() {
     use std::os::unix::ffi::OsStrExt;
     let world = World::new();
-    let odd: &[&[u8]] = &[b"not utf8 \xff\xfe", b"line\nbreak", b"part#1", b"trailing\n", "NFD z\u{30c}".as_bytes(), b"a%20b", b"*?[x]{y}", b"-"];
+    let odd: &[&[u8]] =
+        &[b"not utf8 \xff\xfe", b"line\nbreak", b"part#1", b"trailing\n", "NFD z\u{30c}".as_bytes(), b"a%20b", b"*?[x]{y}", b"-"];
     for name in odd {
         std::fs::write(world.path("in").join(std::ffi::OsStr::from_bytes(name)), "row").unwrap();
     }

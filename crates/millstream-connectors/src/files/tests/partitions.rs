@@ -119,7 +119,9 @@ async fn metadata_describes_the_file_of_each_row() {
     let source = world.source(&[]).await;
     assert!(crate::files::is_hidden(source.schema().field_with_name("_metadata").unwrap()));
     let rows = Query::new(source).batch(&["_metadata", "value"]).await.unwrap();
-    for (name, encoded, at) in [("with space", "with%20space", 0), ("per%cent", "per%25cent", 1), ("žluť", "žluť", 4), ("20%25", "20%2525", 7)] {
+    for (name, encoded, at) in
+        [("with space", "with%20space", 0), ("per%cent", "per%25cent", 1), ("žluť", "žluť", 4), ("20%25", "20%2525", 7)]
+    {
         let (url, size) = (world.url(&format!("in/{encoded}")), name.len());
         let expected = format!(
             "{{file_path: {url}, file_name: {encoded}, file_size: {size}, file_block_start: 0, file_block_length: {size}, \

@@ -12,7 +12,9 @@ async fn the_log_has_the_lines_of_spark() {
     world.put("b", "y", 1);
     let mut query = Query::new(world.source(&[("maxFilesPerTrigger", "1")]).await);
     query.batches().await;
-    let line = |name: &str, ms: u64, batch: u64| format!(r#"{{"path":"{}","timestamp":{ms},"batchId":{batch}}}"#, world.url(&format!("in/{name}")));
+    let line = |name: &str, ms: u64, batch: u64| {
+        format!(r#"{{"path":"{}","timestamp":{ms},"batchId":{batch}}}"#, world.url(&format!("in/{name}")))
+    };
     assert_eq!(world.log.get(0).await.unwrap().unwrap(), [line("žluť%20a", 1_700_000_000_000, 0)]);
     assert_eq!(world.log.get(1).await.unwrap().unwrap(), [line("b", 1_700_000_001_000, 1)]);
 }

@@ -48,12 +48,19 @@ async fn objects_are_deleted_and_archived() {
     let mut query = Query::new(world.open(world.request("memory://store/in", &archive)).await.unwrap());
     query.batches().await;
     query.commit().await;
+    assert!(world.memory.head(&Path::from("in/a b")).await.is_ok());
+    world.store("in/later", "later").await;
+    query.batches().await;
+    query.commit().await;
     assert!(world.memory.head(&Path::from("in/a b")).await.is_err());
     assert!(world.memory.head(&Path::parse("archive/in/a b").unwrap()).await.is_ok());
 
     world.store("out/x", "x").await;
     let request = world.request("memory://store/out", &[("cleanSource", "delete")]);
     let mut query = Query::new(world.open_with(request, new_log()).await.unwrap());
+    query.batches().await;
+    query.commit().await;
+    world.store("out/y", "y").await;
     query.batches().await;
     query.commit().await;
     assert!(world.memory.head(&Path::from("out/x")).await.is_err());
