@@ -112,7 +112,7 @@ pub(crate) fn same_name_twice<'a>(
 }
 
 /// How deep types may be nested.
-const MAX_DEPTH: usize = 200;
+const MAX_DEPTH: usize = 100;
 
 fn data_type(cursor: &mut Cursor<'_>) -> Result<Parsed, Diagnostic> {
     data_type_at(cursor, 0)

@@ -14,6 +14,9 @@ use crate::sql::{Diagnostic, Diagnostics, Position, PreparedQuery, RelationSourc
 
 pub use files::read_files;
 
+/// How the names of quarantine tables begin.
+pub(super) const QUARANTINE: &str = "_quarantine_";
+
 /// A table or view of the pipeline.
 #[derive(Clone, Debug)]
 pub struct Dataset {
@@ -183,6 +186,11 @@ impl<'a> Builder<'a> {
     }
 
     fn dataset(&mut self, definition: parser::DatasetDefinition) {
+        if definition.name.name.to_lowercase().starts_with(QUARANTINE) {
+            let message = format!("names that begin with {QUARANTINE} belong to the tables of records that flows could not read");
+            self.faults.push(Diagnostic::new("RESERVED_NAME", "42939", definition.position, message).with_hint("choose another name"));
+            return;
+        }
         let index = self.graph.datasets.len();
         if let Some(known) = self.graph.dataset(&definition.name) {
             let first = &self.graph.datasets[known];

@@ -77,6 +77,7 @@ fn a_stream_of_a_materialized_view_is_worth_a_note() {
 #[test]
 fn faults_name_place_and_remedy() {
     let cases: &[(&str, &str, &[&str])] = &[
+        ("CREATE MATERIALIZED VIEW _Quarantine_a AS SELECT 1 AS x", "RESERVED_NAME", &["p.sql:1:26: names that begin with _quarantine_"]),
         ("", "RUN_EMPTY_PIPELINE", &["pipeline:1:1: the pipeline defines no table"]),
         (
             "CREATE MATERIALIZED VIEW m AS\n  SELECT * FROM mn",

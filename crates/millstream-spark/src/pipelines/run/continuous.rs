@@ -65,7 +65,7 @@ async fn keep_running(run: &Run, index: usize, name: &str) -> Result<FlowStatus,
 
 async fn one_life(run: &Run, index: usize, name: &str) -> Result<FlowStatus, Arc<Error>> {
     let pipeline = &run.pipeline;
-    match pipeline.kind(index)? {
+    match run.kind(index)? {
         FlowKind::Streaming => {
             let query = pipeline.start(pipeline.flow(index)?, Trigger::Default).await?;
             tokio::select! {

@@ -132,10 +132,11 @@ impl Pipeline {
         let refreshed = self.to_refresh(&options)?;
         let checked = self.checked(&refreshed).await?;
         let started = self.session.registry().clock.monotonic_ns();
-        self.prepare_tables(&checked, &refreshed).await?;
+        let unprepared = self.prepare_tables(&checked, &refreshed).await;
         let run = Arc::new(Run {
             pipeline: self.clone(),
             options,
+            unprepared,
             totals: totals::Totals::default(),
             commits: watch::Sender::new(vec![0; self.graph.flows.len()]),
             events,
@@ -210,6 +211,8 @@ impl Pipeline {
 struct Run {
     pipeline: Pipeline,
     options: RunOptions,
+    /// Tables that could not be made or emptied, and why.
+    unprepared: BTreeMap<usize, Arc<Error>>,
     totals: totals::Totals,
     /// How often each flow has committed.
     commits: watch::Sender<Vec<u64>>,
@@ -230,6 +233,15 @@ impl Run {
             run.committed(*index);
             run.tell(PipelineEvent::Progress { flow: progress.name.clone().unwrap_or_default(), progress: progress.clone() });
         }));
+    }
+
+    /// What there is to do for a flow, or why its table cannot be written.
+    fn kind(&self, index: usize) -> Result<FlowKind, Arc<Error>> {
+        let flow = self.pipeline.flow(index)?;
+        match self.unprepared.get(&flow.target) {
+            Some(error) => Err(error.clone()),
+            None => Ok(self.pipeline.kind(index)?),
+        }
     }
 
     fn committed(&self, flow: usize) {

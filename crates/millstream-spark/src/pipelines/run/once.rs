@@ -94,7 +94,7 @@ async fn flow(run: &Run, index: usize) -> FlowSummary {
 
 async fn attempt_flow(run: &Run, index: usize) -> Result<FlowStatus, Arc<Error>> {
     let pipeline = &run.pipeline;
-    match pipeline.kind(index)? {
+    match run.kind(index)? {
         FlowKind::Streaming => {
             let query = pipeline.start(pipeline.flow(index)?, Trigger::AvailableNow).await?;
             tokio::select! {

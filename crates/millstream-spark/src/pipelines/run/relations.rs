@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::view::ViewTable;
@@ -134,12 +134,16 @@ impl<'a> Lowering<'a> {
 
     async fn table(&self, relation: &Relation, index: usize, dataset: &Dataset) -> Result<Arc<dyn TableProvider>, Diagnostic> {
         let Some(schemas) = self.declared else {
-            // A stream of a table goes on when the table is emptied or written whole, and reads what is new in it.
-            let follow = match dataset.kind {
-                DatasetKind::MaterializedView => [("ignoreChanges", "true")],
-                _ => [("ignoreDeletes", "true")],
+            // A stream of a table goes on when the pipeline itself empties the table or writes it whole, and reads what is new in it.
+            // Changes by others stop it.
+            let refreshes =
+                self.pipeline.place.refreshes(&dataset.name).await.map_err(|error| Diagnostic::of(&relation.position, &error))?;
+            let follow: &[(&str, &str)] = match dataset.kind {
+                DatasetKind::MaterializedView => &[("ignoreChanges", "true")],
+                _ if refreshes > 0 => &[("ignoreDeletes", "true")],
+                _ => &[],
             };
-            return self.stored(relation, &dataset.name, &follow).await;
+            return self.stored(relation, &dataset.name, follow).await;
         };
         let Some(schema) = schemas.get(&index).cloned() else {
             let message = format!("the columns of '{}' are not known, because its query has faults", dataset.name);
@@ -181,32 +185,42 @@ impl<'a> Lowering<'a> {
         let (format, mut request) = self.file_request(relation)?;
         let fault = |error: &Error| Diagnostic::of(&relation.position, error);
         let hints = relation.source.argument("schemaHints");
-        if request.schema.is_none() && format != "delta" && (relation.streaming || hints.is_some()) {
-            let record = format!("schemas/{key}.json");
-            let text = description(relation);
-            let known: Option<InferredSchema> = match relation.streaming {
-                true => self.pipeline.place.record(&record).await.map_err(|error| fault(&error))?,
-                false => None,
-            };
-            let known = known.filter(|known| known.relation == text).and_then(|known| schema_from_json(&known.schema).ok());
-            let schema = match known {
-                Some(schema) => schema,
-                None => {
-                    let provider = self.pipeline.session.registry().source(&format).map_err(|error| fault(&error))?;
-                    let inferred = provider.schema(&request, false).await.map_err(|error| fault(&error))?;
-                    let hidden = |field: &&Arc<Field>| !field.metadata().contains_key("__metadata_col");
-                    let schema = Schema::new(inferred.fields().iter().filter(hidden).cloned().collect::<Vec<_>>());
-                    let schema = with_hints(schema, hints)?;
-                    if relation.streaming && self.declared.is_none() {
-                        let inferred = InferredSchema { relation: text, schema: schema_to_json(&schema) };
-                        self.pipeline.place.set_record(&record, &inferred).await.map_err(|error| fault(&error))?;
-                    }
-                    schema
-                }
-            };
-            request.schema = Some(Arc::new(schema));
+        let rescues = request.options.get("rescuedDataColumn").is_some_and(|column| !column.is_empty());
+        if request.schema.is_none() && format != "delta" && (relation.streaming || rescues || hints.is_some()) {
+            let schema = self.inferred(key, relation, &format, &request).await.map_err(|error| fault(&error))?;
+            request.schema = Some(Arc::new(with_hints(schema, hints)?));
+        }
+        if let (Some(schema), Some(column)) =
+            (&request.schema, request.options.get("rescuedDataColumn").filter(|column| !column.is_empty()))
+            && schema.column_with_name(column).is_none()
+        {
+            let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
+            fields.push(Arc::new(Field::new(column, DataType::Utf8, true)));
+            request.schema = Some(Arc::new(Schema::new(fields)));
         }
         self.read(&format, relation, request).await
+    }
+
+    /// The schema of files. That of a stream is inferred once, and remembered until the relation is written in another way or its table is
+    /// fully refreshed.
+    async fn inferred(&self, key: &str, relation: &Relation, format: &str, request: &ReadRequest) -> Result<Schema> {
+        let (record, text) = (format!("schemas/{key}.json"), description(relation));
+        if relation.streaming {
+            let known: Option<InferredSchema> = self.pipeline.place.record(&record).await?;
+            let known = known.filter(|known| known.relation == text).and_then(|known| schema_from_json(&known.schema).ok());
+            if let Some(schema) = known {
+                return Ok(schema);
+            }
+        }
+        let provider = self.pipeline.session.registry().source(format)?;
+        let inferred = provider.schema(request, false).await?;
+        let hidden = |field: &&Arc<Field>| !field.metadata().contains_key("__metadata_col");
+        let schema = Schema::new(inferred.fields().iter().filter(hidden).cloned().collect::<Vec<_>>());
+        if relation.streaming && self.declared.is_none() {
+            let inferred = InferredSchema { relation: text, schema: schema_to_json(&schema) };
+            self.pipeline.place.set_record(&record, &inferred).await?;
+        }
+        Ok(schema)
     }
 
     /// Format, path and options of a relation over files.
@@ -260,6 +274,10 @@ impl<'a> Lowering<'a> {
                     options.set(name, value.clone());
                 }
             }
+        }
+        // Without a schema of the user's, what a later file has beyond the first ones must not be lost.
+        if schema.is_none() && matches!(format.as_str(), "json" | "csv") && options.get("rescuedDataColumn").is_none() {
+            options.set("rescuedDataColumn", "_rescued_data");
         }
         options.check(&specs).map_err(|error| Diagnostic::of(&relation.position, &error))?;
         Ok((format, ReadRequest { schema, paths: vec![path.clone()], options }))
@@ -325,7 +343,7 @@ fn check_watermark(relation: &Relation, schema: &SchemaRef) -> Result<(), Diagno
     let Some(field) = schema.fields().iter().find(|field| field.name().eq_ignore_ascii_case(&watermark.column)) else {
         return Ok(());
     };
-    if matches!(field.data_type(), arrow::datatypes::DataType::Timestamp(..)) {
+    if matches!(field.data_type(), DataType::Timestamp(..)) {
         return Ok(());
     }
     let message = format!("the event time '{}' is a {} and not a timestamp", field.name(), crate::types::simple_name(field.data_type()));

@@ -1,13 +1,14 @@
 //! Makes the tables of a pipeline before anything runs, and empties those that are to be computed again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
-use millstream_core::Result;
 use millstream_core::registry::WriteRequest;
 use millstream_core::sink::{OutputMode, Sink};
+use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -23,31 +24,41 @@ use crate::pipelines::parser::DatasetKind;
 pub(super) struct Done {}
 
 impl Pipeline {
-    /// Makes every table exist with the columns that its flows write, so that whatever reads it can be planned before it has rows.
-    pub(super) async fn prepare_tables(&self, checked: &Checked, refreshed: &[usize]) -> Result<()> {
+    /// Makes every table exist with the columns that its flows write, so that whatever reads it can be planned before it has rows. Gives
+    /// the tables for which that failed: their flows fail, the others go on.
+    pub(super) async fn prepare_tables(&self, checked: &Checked, refreshed: &[usize]) -> BTreeMap<usize, Arc<Error>> {
+        let mut failed = BTreeMap::new();
         for (index, dataset) in self.graph.datasets.iter().enumerate() {
             let Some(schema) = checked.schemas.get(&index) else { continue };
-            match dataset.kind {
-                DatasetKind::TemporaryView => {}
-                DatasetKind::MaterializedView => {
-                    if refreshed.contains(&index) {
-                        self.forget(dataset).await?;
-                    }
-                    if !self.place.has_table(&dataset.name).await? {
-                        self.write_nothing(dataset, schema, OutputMode::Complete, self.session.registry().ids.next()).await?;
-                    }
-                }
-                DatasetKind::StreamingTable => {
-                    let refresh = match refreshed.contains(&index) {
-                        true => self.place.add_refresh(&dataset.name).await?,
-                        false => self.place.refreshes(&dataset.name).await?,
-                    };
-                    self.empty_for(dataset, schema, refresh).await?;
-                    self.write_nothing(dataset, schema, OutputMode::Append, self.session.registry().ids.next()).await?;
-                }
+            if let Err(error) = self.prepare_table(dataset, schema, refreshed.contains(&index)).await {
+                failed.insert(index, Arc::new(error));
             }
         }
-        Ok(())
+        failed
+    }
+
+    async fn prepare_table(&self, dataset: &Dataset, schema: &SchemaRef, refreshed: bool) -> Result<()> {
+        let anyone = self.session.registry().ids.next();
+        match dataset.kind {
+            DatasetKind::TemporaryView => Ok(()),
+            DatasetKind::MaterializedView => {
+                if refreshed {
+                    self.forget(dataset).await?;
+                }
+                if !self.place.has_table(&dataset.name).await? {
+                    self.write_nothing(dataset, schema, OutputMode::Complete, anyone).await?;
+                }
+                Ok(())
+            }
+            DatasetKind::StreamingTable => {
+                let refresh = match refreshed {
+                    true => self.place.add_refresh(&dataset.name).await?,
+                    false => self.place.refreshes(&dataset.name).await?,
+                };
+                self.empty_for(dataset, schema, refresh).await?;
+                self.write_nothing(dataset, schema, OutputMode::Append, anyone).await
+            }
+        }
     }
 
     /// Empties a table for its newest full refresh, unless that was done. The refresh is recorded already, so its flows begin anew; the

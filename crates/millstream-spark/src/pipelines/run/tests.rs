@@ -226,6 +226,33 @@ async fn a_full_refresh_begins_from_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_cannot_be_written_is_the_failure_of_its_flow() {
+    let fixture = Fixture::new();
+    fixture.input("a.csv", "1\n");
+    let text = "
+        CREATE STREAMING TABLE odd TBLPROPERTIES ('delta.noSuchProperty' = '1') AS
+          SELECT a FROM STREAM read_files('${in}', format => 'csv', schema => 'a INT');
+        CREATE STREAMING TABLE fine AS SELECT a FROM STREAM read_files('${in}', format => 'csv', schema => 'a INT');
+        CREATE MATERIALIZED VIEW behind AS SELECT * FROM odd;";
+    let found = fixture.once(text).await;
+    assert_eq!(found[..2], ["odd Failed 0->0 DELTA_UNSUPPORTED_TABLE_PROPERTY".to_owned(), "fine Completed 1->1".to_owned()]);
+    assert_eq!(found[2], "behind Skipped 0->0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inferred_schemas_stay_and_hints_hold() {
+    let fixture = Fixture::new();
+    fixture.input("a.json", "{\"a\":1,\"b\":\"x\"}\n");
+    let text = "CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('${in}/*.json', schemaHints => 'a INT, c DATE')";
+    assert_eq!(fixture.once(text).await, ["t Completed 1->1"]);
+    fixture.input("b.json", "{\"a\":2,\"b\":\"y\",\"c\":\"2024-01-01\",\"new\":true}\n");
+    assert_eq!(fixture.once(text).await, ["t Completed 1->1"]);
+    let rows = fixture.rows("t").await;
+    assert_eq!(rows[0], "1,x,,");
+    assert!(rows[1].starts_with("2,y,2024-01-01,{\"new\":true,\"_file_path\":"), "{rows:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn checking_plans_everything_and_changes_nothing() {
     let fixture = Fixture::new();
     fixture.input("a.json", "{\"Id\":1}\n");
