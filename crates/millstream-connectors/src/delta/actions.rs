@@ -172,10 +172,14 @@ impl Default for Format {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Protocol {
+    /// The version of the protocol that a reader has to know.
     pub min_reader_version: i32,
+    /// The version of the protocol that a writer has to know.
     pub min_writer_version: i32,
+    /// Features that a reader has to know, from reader version 3 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader_features: Option<Vec<String>>,
+    /// Features that a writer has to know, from writer version 7 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writer_features: Option<Vec<String>>,
 }

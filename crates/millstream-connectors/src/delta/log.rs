@@ -64,7 +64,8 @@ impl TableLog {
 
     /// The table as Spark prints paths: `file:/data/t`, `s3://bucket/t`.
     pub fn spark_path(&self) -> String {
-        let url = self.location.url.as_str().trim_end_matches('/');
+        let url = decode_path(self.location.url.as_str(), self.kind).unwrap_or_else(|_| self.location.url.to_string());
+        let url = url.trim_end_matches('/');
         match url.strip_prefix("file://") {
             Some(path) => format!("file:{path}"),
             None => url.to_owned(),
@@ -251,7 +252,8 @@ impl TableLog {
         default_logstore(prefixed, root, &self.folder_url(), &StorageConfig::default())
     }
 
-    fn engine(&self) -> Arc<dyn Engine> {
+    /// The kernel's way to do I/O on this table. Needs a Tokio runtime.
+    pub(super) fn engine(&self) -> Arc<dyn Engine> {
         self.log_store().engine(None)
     }
 

@@ -3,14 +3,14 @@
 //! Single commits are read and written here directly, one request each; snapshots, file lists and log checkpoints come from the Delta
 //! kernel that delta-rs is built on. Both go through the stores that [`Storage`](crate::storage::Storage) opens.
 
-pub mod actions;
+mod actions;
 mod changes;
 mod checkpoint;
 mod convert;
 mod data_file;
 mod head;
 mod history;
-pub mod log;
+mod log;
 mod offset;
 mod options;
 mod partition;
@@ -27,9 +27,8 @@ mod walk;
 mod watch;
 mod writer;
 
-pub use schema::TableSchema;
+pub use actions::Protocol;
 pub use sink::{DeltaSink, DeltaSinkProvider};
-pub use snapshot::TableSnapshot;
 pub use source::{DeltaSource, DeltaSourceProvider};
 pub use table::{DeltaTable, HistoryEntry, TableInfo, table_history, table_info};
 

@@ -104,7 +104,7 @@ struct Planned {
 /// Whose commit a version became.
 enum Published {
     Ours,
-    Theirs(Commit),
+    Theirs(Box<Commit>),
 }
 
 impl DeltaSink {
@@ -193,7 +193,7 @@ impl DeltaSink {
                     if found == *bytes {
                         return Ok(Published::Ours);
                     }
-                    return Commit::parse(version, &found, self.log.kind()).map(Published::Theirs);
+                    return Commit::parse(version, &found, self.log.kind()).map(|commit| Published::Theirs(Box::new(commit)));
                 }
                 Ok(None) => {
                     if let Put::Unknown(error) = put {
@@ -378,7 +378,7 @@ impl Sink for DeltaSink {
             crash::point("sink.commit.before");
             let (commit, ours) = match self.publish(version, &text).await? {
                 Published::Ours => (commit, true),
-                Published::Theirs(commit) => (commit, false),
+                Published::Theirs(commit) => (*commit, false),
             };
             if ours {
                 crash::point("sink.commit.after");

@@ -112,11 +112,6 @@ impl TableSnapshot {
         Ok(matches!(result, delta_kernel::snapshot::CheckpointWriteResult::Written))
     }
 
-    /// The rows of a file that a deletion vector deletes, ascending.
-    pub(super) async fn deleted_rows(&self, vector: &DeletionVector) -> Result<Vec<u64>> {
-        deleted_rows(&self.log, self.engine.clone(), vector).await
-    }
-
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(SnapshotRef, &dyn Engine) -> delta_kernel::DeltaResult<T> + Send + 'static,
@@ -141,7 +136,11 @@ impl fmt::Debug for TableSnapshot {
     }
 }
 
-pub(super) async fn deleted_rows(log: &TableLog, engine: Arc<dyn Engine>, vector: &DeletionVector) -> Result<Vec<u64>> {
+/// The rows of a file that a deletion vector deletes, ascending.
+///
+/// # Errors
+/// `DELTA_DELETION_VECTOR_UNREADABLE`.
+pub(super) async fn deleted_rows(log: &TableLog, vector: &DeletionVector) -> Result<Vec<u64>> {
     let failure = |cause: Box<dyn std::error::Error + Send + Sync>| {
         let message = format!("a deletion vector of table {} cannot be read", log.url());
         Error::new(log.kind(), "DELTA_DELETION_VECTOR_UNREADABLE", message).caused_by(cause)
@@ -156,7 +155,7 @@ pub(super) async fn deleted_rows(log: &TableLog, engine: Arc<dyn Engine>, vector
     let path = vector.path_or_inline_dv.clone();
     let descriptor = DeletionVectorDescriptor::try_new(storage, path, vector.offset, vector.size_in_bytes, cardinality)
         .map_err(|error| failure(error.into()))?;
-    let root = log.folder_url();
+    let (root, engine) = (log.folder_url(), log.engine());
     match tokio::task::spawn_blocking(move || descriptor.row_indexes(engine.storage_handler(), &root)).await {
         Ok(Ok(rows)) => Ok(rows),
         Ok(Err(error)) => Err(failure(error.into())),

@@ -60,8 +60,7 @@ impl DeltaSplit {
             .with_projection(mask)
             .with_batch_size(context.batch_size.max(1));
         if let Some(vector) = &self.add.deletion_vector {
-            let engine = self.log.log_store().engine(None);
-            let deleted = deleted_rows(&self.log, engine, vector).await?;
+            let deleted = deleted_rows(&self.log, vector).await?;
             builder = builder.with_row_selection(selection(&deleted, rows));
         }
         let stream = builder.build().map_err(|error| self.unreadable(error))?;

@@ -19,7 +19,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use async_trait::async_trait;
 use futures::TryStreamExt;
-use millstream_checkpoint::store::FaultStore;
+use millstream_checkpoint::store::{FaultStore, Privacy, StoreOptions};
 use millstream_core::quarantine::Discard;
 use millstream_core::registry::{ReadRequest, SinkProvider, SourceProvider, WriteRequest};
 use millstream_core::sink::{Admission, BatchInfo, OutputMode, Part, Sink};
@@ -135,6 +135,15 @@ impl Bench {
         let log = super::log::TableLog::open(&self.storage, TABLE, millstream_core::ErrorKind::SourceUnavailable).unwrap();
         log.files_from(0).await.unwrap().iter().filter(|file| !file.checkpoint).count() as u64
     }
+}
+
+/// The local disk through the store that the product uses.
+fn durable_storage(clock: Arc<TestClock>) -> Storage {
+    let stores = StoreOptions::new(clock, Arc::new(TestIds));
+    Storage::new(move |path| {
+        let (store, path, url) = millstream_checkpoint::store::open(path, Privacy::Shared, &stores)?;
+        Ok(Location { url, store, path })
+    })
 }
 
 fn storage_over(store: Arc<dyn ObjectStore>) -> Storage {

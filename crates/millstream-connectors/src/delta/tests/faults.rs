@@ -1,5 +1,6 @@
 //! A store that fails in every known way: a commit happens once, or the error says that it cannot be told.
 
+use bytes::Bytes;
 use millstream_checkpoint::store::{Failure, Fault, Gate, Hit, Operation};
 use millstream_core::ErrorKind;
 
@@ -168,4 +169,38 @@ async fn log_checkpoints_that_fail_do_no_harm() {
     assert_eq!(log.last_checkpoint().await, Some(9));
     assert_eq!(bench.ids_by_delta_rs().await, (0..12).collect::<Vec<_>>());
     assert!(!append(bench.sink(&[]).await.as_ref(), 11, [11]).await.unwrap(), "transactions survive in the checkpoint");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_checkpoint_without_its_hint_or_with_a_broken_one_is_read() {
+    use object_store::ObjectStoreExt as _;
+
+    let bench = Bench::new();
+    let sink = bench.sink(&[("checkpointInterval", "3")]).await;
+    for id in 0..5 {
+        append(sink.as_ref(), id, [id as i64]).await.unwrap();
+    }
+    sink.stop().await;
+    let hint = Path::from("t/_delta_log/_last_checkpoint");
+    for broken in ["", "{", "{\"version\":1}"] {
+        bench.store.put(&hint, broken.into()).await.unwrap();
+        assert_eq!(bench.ids().await, [0, 1, 2, 3, 4], "{broken}");
+    }
+    bench.store.delete(&hint).await.unwrap();
+    assert!(!append(bench.sink(&[]).await.as_ref(), 4, [4]).await.unwrap());
+    assert!(append(bench.sink(&[]).await.as_ref(), 5, [5]).await.unwrap());
+    assert_eq!(bench.ids_by_delta_rs().await, [0, 1, 2, 3, 4, 5]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_torn_commit_is_named_and_not_written_over() {
+    use object_store::ObjectStoreExt as _;
+
+    let bench = Bench::new();
+    let sink = bench.sink(&[]).await;
+    append(sink.as_ref(), 0, [1]).await.unwrap();
+    bench.store.put(&Path::from("t/_delta_log/00000000000000000001.json"), Bytes::new().into()).await.unwrap();
+    let error = append(sink.as_ref(), 1, [2]).await.unwrap_err();
+    assert_eq!(error.code(), "DELTA_LOG_CORRUPT");
+    assert!(error.message().contains("commit 1"), "{error}");
 }

@@ -1,7 +1,5 @@
 //! Thousands of commits by one writer: time and memory per commit stay flat.
 
-use millstream_checkpoint::store::{Privacy, StoreOptions, open};
-
 use super::*;
 
 /// Prints commit times and memory over `MILL_DELTA_COMMITS` (5,000) commits of one row to the durable local store, with a checkpoint of the
@@ -17,11 +15,7 @@ async fn five_thousand_commits() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t").to_str().unwrap().to_owned();
     let clock = TestClock::start();
-    let stores = StoreOptions::new(clock.clone(), Arc::new(TestIds));
-    let storage = Storage::new(move |path| {
-        let (store, path, url) = open(path, Privacy::Shared, &stores)?;
-        Ok(Location { url, store, path })
-    });
+    let storage = durable_storage(clock.clone());
     let provider = DeltaSinkProvider::new(storage.clone(), clock, Arc::new(TestIds));
     let options = [("checkpointInterval", interval.as_str())].into_iter().collect();
     let sink = provider.sink(&WriteRequest { path: Some(path.clone()), options, ..WriteRequest::default() }).await.unwrap();

@@ -21,22 +21,70 @@ async fn every_key_comes_back() {
     keys.extend([None, Some("")]);
     run(sink.as_ref(), 0, OutputMode::Append, keyed(keys.clone())).await.unwrap();
     let rows = bench.read(&[]).await.unwrap();
-    let mut found: Vec<(i64, Option<String>)> = (0..rows.num_rows())
-        .map(|row| {
-            let key = rows.column_by_name("k").unwrap().as_string::<i32>();
-            (ids_of(&rows)[row], key.is_valid(row).then(|| key.value(row).to_owned()))
-        })
-        .collect();
-    found.sort();
     // An empty key is null: the protocol cannot tell them apart, and Spark writes it so.
     let expected: Vec<(i64, Option<String>)> =
         (0..).zip(keys).map(|(id, key)| (id, key.filter(|key| !key.is_empty()).map(str::to_owned))).collect();
-    assert_eq!(found, expected);
+    assert_eq!(pairs(&rows), expected);
     let by_delta_rs = bench.sql("SELECT count(*) AS n, count(DISTINCT k) AS k FROM t").await;
     assert_eq!(by_delta_rs[0].column(0).as_primitive::<Int64Type>().value(0), 16);
     assert_eq!(by_delta_rs[0].column(1).as_primitive::<Int64Type>().value(0), KEYS.len() as i64);
     let one = bench.sql("SELECT id FROM t WHERE k = 'a%20b'").await;
     assert_eq!(one.iter().flat_map(ids_of).collect::<Vec<_>>(), [5]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_key_comes_back_from_the_local_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a table #1").to_str().unwrap().to_owned();
+    let clock = TestClock::start();
+    let storage = durable_storage(clock.clone());
+    let provider = DeltaSinkProvider::new(storage.clone(), clock, Arc::new(TestIds));
+    let options = [("partitionBy", "k"), ("checkpointInterval", "1")].into_iter().collect();
+    let sink = provider.sink(&WriteRequest { path: Some(path.clone()), options, ..WriteRequest::default() }).await.unwrap();
+    assert_eq!(sink.description(), format!("DeltaSink[file:{}/a table #1]", folder.path().to_str().unwrap()));
+    for id in 0..3 {
+        run(sink.as_ref(), id, OutputMode::Append, keyed(KEYS.iter().copied().map(Some).collect())).await.unwrap();
+        sink.stop().await;
+    }
+    let request = ReadRequest { paths: vec![path.clone()], ..ReadRequest::default() };
+    let table = DeltaSourceProvider::new(storage.clone()).table(&request).await.unwrap();
+    let rows = rows_of(table.scan().await.unwrap(), &table.schema()).await.unwrap();
+    assert_eq!(rows.num_rows(), 3 * KEYS.len());
+    let keys = rows.column_by_name("k").unwrap().as_string::<i32>();
+    for (row, id) in ids_of(&rows).into_iter().enumerate() {
+        assert_eq!(keys.value(row), KEYS[id as usize]);
+    }
+    assert_eq!(super::super::table_info(&storage, &path, None).await.unwrap().unwrap().rows, Some(3 * KEYS.len() as u64));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_of_delta_rs_are_read_appended_to_and_replaced() {
+    let bench = Bench::new();
+    let log = super::super::log::TableLog::open(&bench.storage, TABLE, millstream_core::ErrorKind::SinkUnavailable).unwrap();
+    let mut keys: Vec<Option<&str>> = KEYS.iter().copied().map(Some).collect();
+    keys.push(None);
+    let batch = keyed(keys.clone());
+    deltalake::DeltaTable::new(log.log_store()).write(vec![batch.clone()]).with_partition_columns(["k"]).await.unwrap();
+    let mut expected: Vec<(i64, Option<String>)> = (0..).zip(keys).map(|(id, key)| (id, key.map(str::to_owned))).collect();
+    assert_eq!(pairs(&bench.read(&[]).await.unwrap()), expected);
+    let sink = bench.sink(&[]).await;
+    run(sink.as_ref(), 0, OutputMode::Append, keyed(vec![Some("more")])).await.unwrap();
+    expected.push((0, Some("more".to_owned())));
+    expected.sort();
+    assert_eq!(pairs(&bench.read(&[]).await.unwrap()), expected);
+    // Every file of the other writer is removed under the name that it gave it.
+    run(sink.as_ref(), 1, OutputMode::Complete, keyed(vec![Some("last")])).await.unwrap();
+    assert_eq!(bench.ids_by_delta_rs().await, [0]);
+    assert_eq!(pairs(&bench.read(&[]).await.unwrap()), [(0, Some("last".to_owned()))]);
+}
+
+/// Ids and keys, sorted.
+fn pairs(rows: &RecordBatch) -> Vec<(i64, Option<String>)> {
+    let keys = rows.column_by_name("k").unwrap().as_string::<i32>();
+    let key = |row: usize| keys.is_valid(row).then(|| keys.value(row).to_owned());
+    let mut pairs: Vec<_> = ids_of(rows).into_iter().enumerate().map(|(row, id)| (id, key(row))).collect();
+    pairs.sort();
+    pairs
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
