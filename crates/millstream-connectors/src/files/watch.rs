@@ -100,7 +100,7 @@ impl Watch {
                 true
             }
             Ok(Err(error)) => {
-                tracing::warn!(directory = ?self.directory, %error, "the file system does not notify: the directory is listed now and then");
+                tracing::warn!(directory = ?self.directory, %error, "the file system does not notify: listing now and then");
                 state.refused = true;
                 false
             }
