@@ -116,7 +116,7 @@ impl Bench {
     /// The `id` column as delta-rs and DataFusion see it, sorted.
     async fn ids_by_delta_rs(&self) -> Vec<i64> {
         let batches = self.sql("SELECT id FROM t").await;
-        let mut ids: Vec<i64> = batches.iter().flat_map(|batch| ids_of(batch)).collect();
+        let mut ids: Vec<i64> = batches.iter().flat_map(ids_of).collect();
         ids.sort_unstable();
         ids
     }

@@ -57,27 +57,6 @@ async fn every_key_comes_back_from_the_local_disk() {
     assert_eq!(super::super::table_info(&storage, &path, None).await.unwrap().unwrap().rows, Some(3 * KEYS.len() as u64));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tables_of_delta_rs_are_read_appended_to_and_replaced() {
-    let bench = Bench::new();
-    let log = super::super::log::TableLog::open(&bench.storage, TABLE, millstream_core::ErrorKind::SinkUnavailable).unwrap();
-    let mut keys: Vec<Option<&str>> = KEYS.iter().copied().map(Some).collect();
-    keys.push(None);
-    let batch = keyed(keys.clone());
-    deltalake::DeltaTable::new(log.log_store()).write(vec![batch.clone()]).with_partition_columns(["k"]).await.unwrap();
-    let mut expected: Vec<(i64, Option<String>)> = (0..).zip(keys).map(|(id, key)| (id, key.map(str::to_owned))).collect();
-    assert_eq!(pairs(&bench.read(&[]).await.unwrap()), expected);
-    let sink = bench.sink(&[]).await;
-    run(sink.as_ref(), 0, OutputMode::Append, keyed(vec![Some("more")])).await.unwrap();
-    expected.push((0, Some("more".to_owned())));
-    expected.sort();
-    assert_eq!(pairs(&bench.read(&[]).await.unwrap()), expected);
-    // Every file of the other writer is removed under the name that it gave it.
-    run(sink.as_ref(), 1, OutputMode::Complete, keyed(vec![Some("last")])).await.unwrap();
-    assert_eq!(bench.ids_by_delta_rs().await, [0]);
-    assert_eq!(pairs(&bench.read(&[]).await.unwrap()), [(0, Some("last".to_owned()))]);
-}
-
 /// Ids and keys, sorted.
 fn pairs(rows: &RecordBatch) -> Vec<(i64, Option<String>)> {
     let keys = rows.column_by_name("k").unwrap().as_string::<i32>();
