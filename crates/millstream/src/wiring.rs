@@ -1,9 +1,10 @@
 //! The one place where connectors, stores, clock and engine meet. A new connector is one line in [`registry`].
 
+use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 
-use millstream_checkpoint::store::{self, Privacy, StoreOptions};
+use millstream_checkpoint::store::{self, FileOps, Privacy, StoreOptions};
 use millstream_connectors::console::{ConsoleOutput, ConsoleProvider};
 use millstream_connectors::delta::{DeltaSinkProvider, DeltaSourceProvider};
 use millstream_connectors::files::FilesProvider;
@@ -18,6 +19,7 @@ use millstream_core::registry::Registry;
 use millstream_core::{Clock, Ids, Result};
 use millstream_engine::query::CheckpointLocation;
 use millstream_engine::{Session, SessionOptions};
+use object_store::ObjectStore;
 
 use crate::system::{RandomIds, SystemClock};
 
@@ -32,22 +34,47 @@ pub struct Wiring {
     pub stores: StoreOptions,
     /// Tables of the memory sink.
     pub memory: MemoryTables,
+    decorator: StoreDecorator,
+}
+
+/// What is put around every store that a process opens.
+#[derive(Clone)]
+struct StoreDecorator(Arc<dyn Fn(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> + Send + Sync>);
+
+impl fmt::Debug for StoreDecorator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoreDecorator")
+    }
 }
 
 impl Wiring {
     /// The real clock, random identifiers, durable stores.
     pub fn system() -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let ids: Arc<dyn Ids> = Arc::new(RandomIds);
-        Wiring { stores: StoreOptions::new(clock.clone(), ids.clone()), clock, ids, memory: MemoryTables::new() }
+        Self::new(Arc::new(SystemClock::default()), Arc::new(RandomIds))
+    }
+
+    /// Durable stores under another clock and other identifiers.
+    pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+        let stores = StoreOptions::new(clock.clone(), ids.clone());
+        Wiring { clock, ids, stores, memory: MemoryTables::new(), decorator: StoreDecorator(Arc::new(|store| store)) }
+    }
+
+    /// The same with another way to change local files, such as a recorder of what a power cut could undo.
+    pub fn with_file_ops(self, files: Arc<dyn FileOps>) -> Self {
+        Wiring { stores: self.stores.with_file_ops(files), ..self }
+    }
+
+    /// The same with `decorate` around every store of checkpoints and tables, such as one that injects failures.
+    pub fn with_store_decorator(self, decorate: impl Fn(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> + Send + Sync + 'static) -> Self {
+        Wiring { decorator: StoreDecorator(Arc::new(decorate)), ..self }
     }
 
     /// Stores for data: readable by whoever the umask says.
     pub fn storage(&self) -> Storage {
-        let stores = self.stores.clone();
+        let (stores, decorator) = (self.stores.clone(), self.decorator.clone());
         Storage::new(move |place| {
             let (store, path, url) = store::open(place, Privacy::Shared, &stores)?;
-            Ok(Location { url, store, path })
+            Ok(Location { url, store: (decorator.0)(store), path })
         })
     }
 
@@ -58,7 +85,7 @@ impl Wiring {
     pub async fn checkpoint(&self, place: &str) -> Result<CheckpointLocation> {
         store::settle(place, Privacy::Private, &self.stores).await?;
         let (store, root, url) = store::open(place, Privacy::Private, &self.stores)?;
-        Ok(CheckpointLocation { store, root, url })
+        Ok(CheckpointLocation { store: (self.decorator.0)(store), root, url })
     }
 
     /// Opens the root of a pipeline's tables and checkpoints.
@@ -69,7 +96,7 @@ impl Wiring {
         let checkpoints = format!("{}/_checkpoints", place.trim_end_matches('/'));
         store::settle(&checkpoints, Privacy::Private, &self.stores).await?;
         let (store, root, url) = store::open(place, Privacy::Private, &self.stores)?;
-        Ok(CheckpointLocation { store, root, url })
+        Ok(CheckpointLocation { store: (self.decorator.0)(store), root, url })
     }
 
     /// Every connector of this build. The console sink writes to `console`.
