@@ -3,11 +3,12 @@
 usage: verify_torture.py numbered TABLE N
        verify_torture.py expected TABLES EXPECTED.json [--kept]
 
-`numbered` wants the ids 0..N, each once, with the amount that belongs to them. `expected` wants what torture_files.py wrote down; with
+`numbered` wants the ids 0..N, each once, with the amount that belongs to them, in the table and in its history. `expected` wants what torture_files.py wrote down; with
 --kept the malformed records are in the table's column _corrupt_record and otherwise in the quarantine.
 """
 
 import collections
+import glob
 import json
 import os
 import sys
@@ -29,7 +30,25 @@ def numbered(path: str, count: int) -> tuple[str, list[str]]:
         problems.append(f"{rows} rows with {distinct} ids {ends} instead of {count}")
     if wrong != 0:
         problems.append(f"{wrong} rows have the wrong amount")
+    added, versions = history(path)
+    if added != count:
+        problems.append(f"history: {added} rows were added instead of {count}")
+    for application, batches in versions.items():
+        if batches != sorted(set(batches)):
+            problems.append(f"history: batches of {application} repeat or go back: {batches}")
     return f"{count} ids, each once", problems
+
+
+def history(path: str) -> tuple[int, dict[str, list[int]]]:
+    """The rows that the commits of a table's log ever added, and the batches of each application in order."""
+    added, versions = 0, collections.defaultdict(list)
+    for commit in sorted(glob.glob(os.path.join(path, "_delta_log", "*.json"))):
+        with open(commit, encoding="utf-8") as lines:
+            for action in map(json.loads, lines):
+                added += json.loads(action["add"]["stats"])["numRecords"] if "add" in action else 0
+                if "txn" in action:
+                    versions[action["txn"]["appId"]].append(action["txn"]["version"])
+    return added, versions
 
 
 def expected(tables: str, wanted_path: str, kept: bool) -> tuple[str, list[str]]:

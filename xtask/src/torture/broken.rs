@@ -1,6 +1,8 @@
 //! Everything that goes wrong with files: what can be read arrives, the rest is in the quarantine with a reason, and nothing panics.
 
-use std::path::PathBuf;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use super::scene::{Scene, Stage};
 use super::{MEMORY_MIB, SCHEMA};
@@ -8,8 +10,12 @@ use crate::process::Outcome;
 
 /// A document of 100 MB that is one record is in memory as text, as columns and as Parquet pages.
 const DOCUMENT_MIB: u64 = 600;
+/// Malformed records of up to 16 MB that are kept whole are in memory as text, as columns and as Parquet pages, in every task.
+const KEPT_MIB: u64 = 600;
 /// Exit code of a bad record, and of a bad file.
 const BAD_RECORD: i32 = 14;
+/// Exit code of a file that may be readable another time.
+const UNAVAILABLE: i32 = 10;
 /// What identifies a row of these scenes.
 const COLUMNS: &str = "id, part, amount, _metadata.file_name AS file";
 
@@ -28,7 +34,7 @@ pub(super) fn json(stage: &Stage) -> Outcome {
     let kept = format!("{SCHEMA}, _corrupt_record STRING");
     let columns = format!("{COLUMNS}, _corrupt_record");
     let scene = stage.scene("broken-json-kept", &input, &columns, &kept, "format => 'json', ignoreCorruptFiles => true")?;
-    scene.run()?.ended(0, MEMORY_MIB)?.report(None);
+    scene.run()?.ended(0, KEPT_MIB)?.report(None);
     verify(stage, &scene, &expected, &["--kept"])?;
 
     let scene = stage.scene("broken-json-failfast", &input, COLUMNS, SCHEMA, "format => 'json', mode => 'FAILFAST'")?;
@@ -52,8 +58,26 @@ pub(super) fn lines(stage: &Stage) -> Outcome {
 
     let kept = format!("{SCHEMA}, _corrupt_record STRING");
     let scene = stage.scene("garbage-lines-kept", &input, &format!("{COLUMNS}, _corrupt_record"), &kept, "format => 'json'")?;
-    scene.run()?.ended(0, MEMORY_MIB)?.report(None);
+    scene.run()?.ended(0, KEPT_MIB)?.wrote(301_019)?.report(None);
     clear(&folder)
+}
+
+/// A file that this user may not read stops the query, which can go on when somebody has corrected that.
+pub(super) fn locked_file(stage: &Stage) -> Outcome {
+    let input = stage.folder("locked")?;
+    let path = input.join("locked.json");
+    let failed = |error: std::io::Error| format!("cannot lock {}: {error}", path.display());
+    std::fs::write(&path, "{\"id\":1}\n").map_err(failed)?;
+    std::fs::set_permissions(&path, Permissions::from_mode(0o000)).map_err(failed)?;
+    if std::fs::File::open(&path).is_ok() {
+        eprintln!("torture: locked-file is left out: this user may read every file");
+        return Ok(());
+    }
+    let scene = stage.scene("locked-file", &input, COLUMNS, SCHEMA, "format => 'json', mode => 'DROPMALFORMED'")?;
+    scene.run()?.ended(UNAVAILABLE, MEMORY_MIB)?.says("FAILED_READ_FILE")?.says("locked.json")?.report(None);
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed)?;
+    scene.run()?.ended(0, MEMORY_MIB)?.wrote(1)?.report(None);
+    Ok(())
 }
 
 /// A document of 100 MB that is one record.
@@ -102,13 +126,13 @@ fn files(stage: &Stage, kind: &str) -> Outcome<PathBuf> {
 }
 
 /// Fails unless the tables hold what is expected.
-fn verify(stage: &Stage, scene: &Scene<'_>, expected: &std::path::Path, more: &[&str]) -> Outcome {
+fn verify(stage: &Stage, scene: &Scene<'_>, expected: &Path, more: &[&str]) -> Outcome {
     let (tables, expected) = (scene.tables(), expected.to_string_lossy().into_owned());
     let tables = tables.to_string_lossy();
     let args: Vec<&str> = ["expected", &tables, &expected].into_iter().chain(more.iter().copied()).collect();
     stage.script("verify_torture.py", &args).map(drop)
 }
 
-fn clear(folder: &std::path::Path) -> Outcome {
+fn clear(folder: &Path) -> Outcome {
     std::fs::remove_dir_all(folder).map_err(|error| format!("cannot clear {}: {error}", folder.display()))
 }

@@ -39,6 +39,7 @@ pub fn torture(args: &[String]) -> Outcome {
     volume::one_big_file(&stage, if full { 2_000_000_000 } else { 200_000_000 })?;
     broken::json(&stage)?;
     broken::lines(&stage)?;
+    broken::locked_file(&stage)?;
     broken::whole_document(&stage)?;
     for format in ["parquet", "orc", "avro", "csv"] {
         broken::format(&stage, format)?;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use super::scene::{Run, Stage};
+use super::scene::{Run, Scene, Stage};
 use super::{MEMORY_MIB, SCHEMA};
 use crate::process::{Outcome, fail};
 
@@ -36,15 +36,13 @@ pub(super) fn many_small_files(stage: &Stage) -> Outcome {
         }
         in_time(&run)?;
         run.report(None);
-        let table = scene.tables().join("events");
-        let (table, count) = (table.to_string_lossy(), rows.to_string());
-        stage.script("verify_ids.py", &[&table, &count])?;
+        verify(stage, &scene, rows)?;
         for _ in 0..3 {
             let again = scene.run()?.ended(0, MEMORY_MIB)?.wrote(0)?;
             in_time(&again)?;
             again.report(None);
         }
-        stage.script("verify_ids.py", &[&table, &count])?;
+        verify(stage, &scene, rows)?;
     }
     Ok(())
 }
@@ -64,8 +62,14 @@ pub(super) fn one_big_file(stage: &Stage, bytes: u64) -> Outcome {
     let scene = stage.scene("big-file", &input, "id, part, amount, note", &schema, "format => 'json'")?;
     let run = scene.run()?.ended(0, MEMORY_MIB)?.wrote(rows)?;
     run.report(Some(written));
-    stage.script("verify_torture.py", &["numbered", &scene.tables().join("events").to_string_lossy(), &rows.to_string()])?;
+    verify(stage, &scene, rows)?;
     std::fs::remove_file(&path).map_err(|error| format!("cannot remove {}: {error}", path.display()))
+}
+
+/// Fails unless the table and its history hold the ids 0 up to `rows`, each once.
+fn verify(stage: &Stage, scene: &Scene<'_>, rows: u64) -> Outcome {
+    let table = scene.tables().join("events");
+    stage.script("verify_torture.py", &["numbered", &table.to_string_lossy(), &rows.to_string()]).map(drop)
 }
 
 fn in_time(run: &Run) -> Outcome {

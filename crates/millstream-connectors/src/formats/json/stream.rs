@@ -14,7 +14,7 @@ use super::decoder::Decoder;
 use super::plan::{Plan, Projection};
 
 /// A batch is handed out when its records have this many bytes, however few rows they make.
-const BATCH_BYTES: usize = 64 * 1024 * 1024;
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// After this many bytes without a batch the thread is offered to others.
 const YIELD_BYTES: usize = 4 * 1024 * 1024;
 

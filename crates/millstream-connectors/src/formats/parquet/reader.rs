@@ -22,6 +22,9 @@ use super::super::resolve::{Clash, Resolution, entries, find};
 use super::super::{FileReader, FileRef};
 use super::{footer, types};
 
+/// About how many bytes the rows of a batch may have once they are decoded.
+const BATCH_BYTES: u64 = 16 << 20;
+
 /// Reads Parquet files into one schema.
 #[derive(Debug)]
 pub(super) struct ParquetReader {
@@ -56,6 +59,7 @@ fn open(file: FileRef, bound: SchemaRef, batch_size: usize) -> BoxFuture<'static
         }
         let metadata = footer::read(&file, &open).await?;
         let leaves = wanted_leaves(&metadata, &bound).map_err(|clash| mismatch(&file, &clash))?;
+        let batch_size = rows_per_batch(metadata.metadata(), &leaves, batch_size);
         let mask = ProjectionMask::leaves(metadata.parquet_schema(), leaves);
         let (read_schema, batches) = match &open {
             Positioned::Local { file: local, .. } => local_batches(&file, local, metadata, mask, batch_size)?,
@@ -65,6 +69,19 @@ fn open(file: FileRef, bound: SchemaRef, batch_size: usize) -> BoxFuture<'static
         let convert = move |batch: RecordBatch| guarded(&file, || resolution.apply(&batch).map_err(|error| does_not_fit(&file, error)));
         Ok(batches.map(move |batch| batch.and_then(&convert)).boxed())
     })
+}
+
+/// How many rows a batch gets: fewer than `most` where rows are wide. Columns that say how long their decoded strings are tell it even where
+/// a dictionary makes them small in the file.
+fn rows_per_batch(metadata: &ParquetMetaData, leaves: &[usize], most: usize) -> usize {
+    let widths = metadata.row_groups().iter().map(|group| {
+        let columns = leaves.iter().filter_map(|leaf| group.columns().get(*leaf));
+        let sizes = columns.map(|column| column.uncompressed_size().max(column.unencoded_byte_array_data_bytes().unwrap_or(0)));
+        let bytes = sizes.map(|size| u64::try_from(size).unwrap_or(0)).fold(0, u64::saturating_add);
+        bytes / u64::try_from(group.num_rows()).unwrap_or(0).max(1)
+    });
+    let rows = BATCH_BYTES / widths.max().unwrap_or(0).max(1);
+    usize::try_from(rows).unwrap_or(most).clamp(1, most)
 }
 
 type Batches = (SchemaRef, BoxStream<'static, Result<RecordBatch>>);

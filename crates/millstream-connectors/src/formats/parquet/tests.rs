@@ -52,6 +52,19 @@ async fn columns_match_by_name_whatever_their_case_and_missing_ones_are_null() {
 }
 
 #[tokio::test]
+async fn wide_rows_come_in_small_batches_even_when_a_dictionary_makes_them_small() {
+    let wide = "x".repeat(64 << 10);
+    let content = written(vec![("c", Arc::new(StringArray::from(vec![wide.as_str(); 600]))), ("n", ints(&[Some(1); 600]))]);
+    assert!(content.len() < 1 << 20, "{}", content.len());
+    let outcome = read(&Parquet, schema(vec![("c", DataType::Utf8)]), Options::new(), &content).await;
+    let rows: Vec<_> = outcome.batches.iter().map(RecordBatch::num_rows).collect();
+    assert_eq!(rows.iter().sum::<usize>(), 600);
+    assert!(rows.iter().all(|rows| *rows <= 256), "{rows:?}");
+    let narrow = read(&Parquet, schema(vec![("n", DataType::Int32)]), Options::new(), &content).await;
+    assert_eq!(narrow.batches.len(), 1);
+}
+
+#[tokio::test]
 async fn names_that_differ_only_in_case_cannot_be_told_apart() {
     let content = written(vec![("a", ints(&[Some(1)])), ("A", ints(&[Some(2)]))]);
     let outcome = read(&Parquet, schema(vec![("a", DataType::Int32)]), Options::new(), &content).await;

@@ -20,7 +20,7 @@ use super::lines::{LINE_SEP, Line, Lines, MAX_RECORD, MAX_RECORD_BYTES, Separato
 use super::{FileFormat, FileReader, FileRef};
 
 /// A batch is handed out when its text has this many bytes, however few rows they make.
-const BATCH_BYTES: usize = 64 * 1024 * 1024;
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// The limit of a file that is one row.
 const MAX_FILE_BYTES: usize = 128 * 1024 * 1024;
 
