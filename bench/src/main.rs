@@ -40,6 +40,7 @@ fn measure(arguments: &Arguments) -> Outcome {
     let wiring = Wiring::system();
     let clock = wiring.clock.as_ref();
     let mut results = machine::facts(clock);
+    results["quick"] = json!(arguments.quick);
     let mut spark = arguments.python.as_deref().map(|python| spark::Spark::start(python, &arguments.scripts)).transpose()?;
     if arguments.wants(Part::MicroBatch) {
         let section = micro_batch::measure(arguments, spark.as_mut())?;

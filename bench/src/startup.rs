@@ -23,39 +23,53 @@ pub fn measure(arguments: &Arguments, clock: &dyn Clock) -> Outcome<Value> {
     let dir = std::path::absolute(arguments.work.join("startup")).map_err(at(&arguments.work))?;
     let mut cases = Vec::new();
     let load = load_average();
-    let (mut first, mut idle) = (Vec::new(), Vec::new());
+    let mut runs = Vec::new();
     for turn in 0..if arguments.quick { 3 } else { 8 } {
         prepare(&dir)?;
         let mut command = Command::new(&arguments.command);
         let data = format!("data={}", dir.join("in").display());
         command.arg("run").arg(dir.join("pipeline")).args(["--json", "--var", &data, "--storage"]).arg(dir.join("lake"));
-        let (millis, rss) = time(&mut command, &dir.join("lake"), clock, Child::id)?;
+        let run = time(&mut command, &dir.join("lake"), clock, Child::id)?;
         if turn > 0 {
-            first.push(millis);
-            idle.push(rss);
+            runs.push(run);
         }
     }
-    let pipeline = "JSON to Delta, millstream run";
-    cases.push(json!({"engine": "millstream", "job": pipeline, "first_batch_ms": spread(&first), "idle_rss_mib": spread(&idle), "load_average": load}));
+    cases.push(case("millstream", "JSON to Delta, millstream run", &runs, load));
     if let Some(python) = &arguments.python {
-        let (mut first, mut idle) = (Vec::new(), Vec::new());
+        let mut runs = Vec::new();
         for turn in 0..if arguments.quick { 2 } else { 4 } {
             prepare(&dir)?;
             let mut command = Command::new(python);
             command.arg(arguments.scripts.join("spark_worker.py")).arg("first-batch");
             command.arg(dir.join("in")).arg(dir.join("lake")).arg(SCHEMA);
-            let (millis, rss) = time(&mut command, &dir.join("lake"), clock, |child| child_of(child.id()).unwrap_or(0))?;
+            let run = time(&mut command, &dir.join("lake"), clock, |child| child_of(child.id()).unwrap_or(0))?;
             if turn > 0 {
-                first.push(millis);
-                idle.push(rss);
+                runs.push(run);
             }
         }
-        cases.push(json!({
-            "engine": "spark", "job": "JSON to noop, PySpark, memory of the JVM alone",
-            "first_batch_ms": spread(&first), "idle_rss_mib": spread(&idle), "load_average": load,
-        }));
+        cases.push(case("spark", "JSON to noop, PySpark, memory of the JVM alone", &runs, load));
     }
     Ok(json!({"budget_first_batch_ms": 100, "budget_idle_rss_mib": 60, "cases": cases}))
+}
+
+/// One start of an engine.
+#[derive(Debug)]
+struct Run {
+    /// Until the first batch was committed, milliseconds.
+    first_batch: f64,
+    /// Memory when idle, MiB: all that is resident, and what of it is not pages of files such as the program itself.
+    resident: f64,
+    anonymous: f64,
+}
+
+fn case(engine: &str, job: &str, runs: &[Run], load: f64) -> Value {
+    let of = |value: fn(&Run) -> f64| spread(&runs.iter().map(value).collect::<Vec<_>>());
+    json!({
+        "engine": engine, "job": job, "runs": runs.len(), "load_average": load,
+        "first_batch_ms": of(|run| run.first_batch),
+        "idle_rss_mib": of(|run| run.resident),
+        "idle_anonymous_mib": of(|run| run.anonymous),
+    })
 }
 
 /// One input file, the pipeline, and no trace of an earlier run.
@@ -74,9 +88,9 @@ fn prepare(dir: &Path) -> Outcome {
     write(dir.join("pipeline/landed.sql"), &sql)
 }
 
-/// Starts an engine, waits for the commit record of its first batch, lets it be idle, and ends it. Milliseconds, and MiB of the process
-/// that `engine` names.
-fn time(command: &mut Command, checkpoints: &Path, clock: &dyn Clock, engine: impl Fn(&Child) -> u32) -> Outcome<(f64, f64)> {
+/// Starts an engine, waits for the commit record of its first batch, lets it be idle, and ends it. Memory is that of the process that
+/// `engine` names.
+fn time(command: &mut Command, checkpoints: &Path, clock: &dyn Clock, engine: impl Fn(&Child) -> u32) -> Outcome<Run> {
     let started = clock.monotonic_ns();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(say)?;
     let elapsed_ms = || clock.monotonic_ns().saturating_sub(started) as f64 / 1e6;
@@ -90,11 +104,12 @@ fn time(command: &mut Command, checkpoints: &Path, clock: &dyn Clock, engine: im
         }
         std::thread::sleep(Duration::from_micros(500));
     }
-    let millis = elapsed_ms();
+    let first_batch = elapsed_ms();
     std::thread::sleep(IDLE);
-    let rss = memory_mib(engine(&child), "VmRSS");
+    let idle = engine(&child);
+    let run = Run { first_batch, resident: memory_mib(idle, "VmRSS"), anonymous: memory_mib(idle, "RssAnon") };
     end(&mut child, &engine);
-    Ok((millis, rss))
+    Ok(run)
 }
 
 /// Ends a process and the one that is its engine.
@@ -125,16 +140,17 @@ fn committed(dir: &Path) -> bool {
 /// Prints the cases as a table.
 pub fn print(section: &Value) {
     println!("\nStart of the process to the first batch committed (budget 100 ms), and idle memory after it (budget 60 MiB)");
-    println!("{:<11} {:<48} {:>26} {:>26}", "engine", "job", "first batch ms", "idle RSS MiB");
+    println!("{:<11} {:<48} {:>22} {:>19} {:>19}", "engine", "job", "first batch ms", "idle RSS MiB", "of it anonymous");
     for case in section["cases"].as_array().into_iter().flatten() {
         let number = |key: &str, which: &str| case[key][which].as_f64().unwrap_or(0.0);
         let range = |key: &str| format!("{:.0} ({:.0} - {:.0})", number(key, "median"), number(key, "min"), number(key, "max"));
         println!(
-            "{:<11} {:<48} {:>26} {:>26}",
+            "{:<11} {:<48} {:>22} {:>19} {:>19}",
             case["engine"].as_str().unwrap_or_default(),
             case["job"].as_str().unwrap_or_default(),
             range("first_batch_ms"),
             range("idle_rss_mib"),
+            range("idle_anonymous_mib"),
         );
     }
 }

@@ -14,7 +14,9 @@ pub fn demo() -> Outcome {
     }
     let binary = target_dir().join("debug/millstream");
     run(Command::new(&binary).args(["run", "examples/flights", "--once", "--var", "data=examples/flights/data", "--storage"]).arg(&lake))?;
-    run(Command::new(&binary).args(["table", "show", "gold_cancellations_by_day", "--order-by", "day", "--limit", "31", "--storage"]).arg(&lake))
+    run(Command::new(&binary)
+        .args(["table", "show", "gold_cancellations_by_day", "--order-by", "day", "--limit", "31", "--storage"])
+        .arg(&lake))
 }
 
 /// Runs the demo and has another implementation of Delta read every table.

@@ -37,7 +37,18 @@ const OWNED: &[(&str, &[&str])] = &[
     ("datafusion", &["millstream-engine", "millstream-spark", "millstream-cluster", "millstream"]),
     ("ballista", &["millstream-cluster"]),
     ("apache-spark-connect-proto", &["millstream-spark"]),
-    ("tokio", &["millstream-checkpoint", "millstream-connectors", "millstream-engine", "millstream-spark", "millstream-cluster", "millstream", "millstream-bench"]),
+    (
+        "tokio",
+        &[
+            "millstream-checkpoint",
+            "millstream-connectors",
+            "millstream-engine",
+            "millstream-spark",
+            "millstream-cluster",
+            "millstream",
+            "millstream-bench",
+        ],
+    ),
 ];
 
 /// Checks every rule and lists every violation.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 
 /// What kind of text an option takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionKind {
     /// Any text.
     Text,
@@ -275,7 +275,8 @@ mod tests {
 
     #[test]
     fn a_bad_value_names_the_option_and_what_it_takes() {
-        let specs = [OptionSpec { name: "cleanSource", kind: OptionKind::OneOf(&["off", "archive", "delete"]), default: Some("off"), doc: "" }];
+        let specs =
+            [OptionSpec { name: "cleanSource", kind: OptionKind::OneOf(&["off", "archive", "delete"]), default: Some("off"), doc: "" }];
         let error = Options::new().with("cleansource", "burn").check(&specs).unwrap_err();
         assert_eq!(error.code(), "INVALID_OPTION_VALUE");
         assert!(error.message().contains("off, archive, delete"), "{error}");

@@ -96,9 +96,8 @@ pub fn schema() -> SchemaRef {
 /// # Errors
 /// `INTERNAL_ERROR` when arrow refuses the columns.
 pub fn to_batch(query_id: &str, batch_id: u64, records: &[(String, BadRecord)]) -> Result<RecordBatch> {
-    let text = |of: &dyn Fn(&(String, BadRecord)) -> Option<String>| -> ArrayRef {
-        Arc::new(records.iter().map(of).collect::<StringArray>())
-    };
+    let text =
+        |of: &dyn Fn(&(String, BadRecord)) -> Option<String>| -> ArrayRef { Arc::new(records.iter().map(of).collect::<StringArray>()) };
     let number = |of: &dyn Fn(&BadRecord) -> Option<u64>| -> ArrayRef {
         Arc::new(records.iter().map(|(_, record)| of(record).and_then(|n| i64::try_from(n).ok())).collect::<Int64Array>())
     };

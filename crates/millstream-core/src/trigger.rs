@@ -42,7 +42,8 @@ mod tests {
     #[test]
     fn interval_triggers_fire_at_multiples_and_catch_up_at_once() {
         let trigger = Trigger::ProcessingTime(Duration::from_secs(10));
-        for (previous, now, delay) in [(None, 12_345, 0), (Some(12_345), 12_400, 7_600), (Some(20_000), 20_000, 10_000), (Some(12_345), 27_000, 0)]
+        for (previous, now, delay) in
+            [(None, 12_345, 0), (Some(12_345), 12_400, 7_600), (Some(20_000), 20_000, 10_000), (Some(12_345), 27_000, 0)]
         {
             assert_eq!(trigger.delay_ms(previous, now), delay, "{previous:?} {now}");
         }

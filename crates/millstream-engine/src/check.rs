@@ -100,7 +100,9 @@ fn join_allowed(left: bool, right: bool, kind: JoinType) -> Result<()> {
         return Ok(());
     }
     let side = if left { "left" } else { "right" };
-    Err(unsupported(&format!("{kind} joins with a streaming DataFrame/Dataset on the {side} and a static one on the other side are not supported")))
+    Err(unsupported(&format!(
+        "{kind} joins with a streaming DataFrame/Dataset on the {side} and a static one on the other side are not supported"
+    )))
 }
 
 fn has_streaming_aggregation(plan: &LogicalPlan) -> Result<bool> {

@@ -98,7 +98,9 @@ pub(crate) async fn prepare(plan: LogicalPlan, preparation: Preparation<'_>) -> 
             let Ok(provider) = source_as_provider(&scan.source) else { return Ok(Transformed::no(LogicalPlan::TableScan(scan))) };
             let any = provider.as_ref() as &dyn Any;
             let (input, label, volume) = if let Some(stream) = any.downcast_ref::<StreamRelation>() {
-                let index = *bound.get(&identity(&provider)).ok_or_else(|| to_datafusion(Error::internal("a stream was not bound to its source")))?;
+                let index = *bound
+                    .get(&identity(&provider))
+                    .ok_or_else(|| to_datafusion(Error::internal("a stream was not bound to its source")))?;
                 (Input::Source(index), stream.provider.names().first().copied().unwrap_or("stream").to_owned(), Volume::Unbounded)
             } else if let Some(table) = any.downcast_ref::<TableRelation>() {
                 (Input::Table(table.table.clone()), table.label.clone(), Volume::Bytes(table.size_bytes))

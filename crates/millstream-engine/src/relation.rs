@@ -39,13 +39,11 @@ impl TableProvider for StreamRelation {
     }
 
     async fn scan(&self, _: &dyn CatalogSession, _: Option<&Vec<usize>>, _: &[Expr], _: Option<usize>) -> DfResult<Arc<dyn ExecutionPlan>> {
-        Err(DataFusionError::External(Box::new(
-            millstream_core::Error::invalid(
-                "_LEGACY_ERROR_TEMP_3102",
-                "Queries with streaming sources must be executed with writeStream.start(), or from a streaming table or flow definition \
+        Err(DataFusionError::External(Box::new(millstream_core::Error::invalid(
+            "_LEGACY_ERROR_TEMP_3102",
+            "Queries with streaming sources must be executed with writeStream.start(), or from a streaming table or flow definition \
                  within a Spark Declarative Pipeline.",
-            ),
-        )))
+        ))))
     }
 }
 
@@ -81,7 +79,8 @@ impl TableProvider for TableRelation {
         let feed = Arc::new(SplitFeed::default());
         feed.fill(self.table.scan().await.map_err(crate::to_datafusion)?);
         let quarantine = QuarantineSlot::new(Arc::new(millstream_core::quarantine::Discard));
-        let input = BoundRelation { label: self.label.clone(), schema: self.schema(), feed, quarantine, volume: Volume::Bytes(self.size_bytes) };
+        let input =
+            BoundRelation { label: self.label.clone(), schema: self.schema(), feed, quarantine, volume: Volume::Bytes(self.size_bytes) };
         input.scan(state, projection, filters, limit).await
     }
 }

@@ -22,11 +22,11 @@ use uuid::Uuid;
 use crate::batch_time;
 use crate::check;
 use crate::expectation::Expectation;
+use crate::from_datafusion;
 use crate::plan::{Preparation, is_streaming, prepare};
 use crate::query::{Launch, QueryListener, QueryRequest, StreamingQuery, launch};
 use crate::relation::{Input, StreamRelation, TableRelation};
 use crate::runner::{BatchRunner, LocalRunner};
-use crate::from_datafusion;
 
 /// Settings of a session.
 #[derive(Clone, Debug)]

@@ -100,7 +100,9 @@ impl BatchRun {
         timer.lap("queryPlanning");
         crash::point("batch.planned");
 
-        live.begin(self.plan.inputs.iter().filter(|input| matches!(input.input, Input::Source(_))).map(|input| input.feed.clone()).collect());
+        live.begin(
+            self.plan.inputs.iter().filter(|input| matches!(input.input, Input::Source(_))).map(|input| input.feed.clone()).collect(),
+        );
         let computed = self.runner.run(physical, self.context.clone(), self.sink.clone(), info.clone(), cancel.clone()).await;
         live.end();
         // The collectors hold the queue of the quarantine; without them its writer can end.

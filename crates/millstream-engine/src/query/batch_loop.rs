@@ -60,11 +60,7 @@ pub(crate) async fn launch(launch: Launch) -> Result<StreamingQuery> {
         name: request.name.clone(),
         explain: plan.explain(),
         checkpoint: checkpoint.url().clone(),
-        status: Mutex::new(QueryStatus {
-            message: "Initializing sources".to_owned(),
-            is_data_available: false,
-            is_trigger_active: false,
-        }),
+        status: Mutex::new(QueryStatus { message: "Initializing sources".to_owned(), is_data_available: false, is_trigger_active: false }),
         recent: Mutex::default(),
         live: super::batch::Live::default(),
         lifecycle: watch::Sender::new(Lifecycle::Running),
@@ -121,12 +117,8 @@ async fn open(
             ),
         ));
     }
-    let preparation = Preparation {
-        state,
-        clock: clock.clone(),
-        expectations: &request.expectations,
-        log: &|name| checkpoint.source_log(name),
-    };
+    let preparation =
+        Preparation { state, clock: clock.clone(), expectations: &request.expectations, log: &|name| checkpoint.source_log(name) };
     let plan = prepare(request.plan.clone(), preparation).await?;
     let planned = match &resume {
         Resume::Fresh => None,
@@ -383,9 +375,7 @@ impl BatchLoop {
             return;
         }
         let changed: Vec<_> = self.run.plan.sources.iter().map(|bound| bound.source.changed()).collect();
-        let changed = async {
-            if changed.is_empty() { future::pending().await } else { drop(select_all(changed).await) }
-        };
+        let changed = async { if changed.is_empty() { future::pending().await } else { drop(select_all(changed).await) } };
         let until_idle = (self.last_event_ms + IDLE_EVENT_MS).saturating_sub(self.clock.now_ms());
         tokio::select! {
             () = self.shared.stop.cancelled() => {}

@@ -95,11 +95,7 @@ pub(super) fn report(run: &BatchRun, facts: &TriggerFacts<'_>, outcome: &BatchOu
         event_time: BTreeMap::new(),
         state_operators: Vec::new(),
         sources: sources.collect(),
-        sink: SinkProgress {
-            description: run.sink.description(),
-            num_output_rows,
-            metrics: outcome.committed.metrics.clone(),
-        },
+        sink: SinkProgress { description: run.sink.description(), num_output_rows, metrics: outcome.committed.metrics.clone() },
         observed_metrics: BTreeMap::new(),
         millstream: Extras {
             quarantined: outcome.quarantined.values().sum(),

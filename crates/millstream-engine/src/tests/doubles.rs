@@ -380,8 +380,7 @@ impl Sink for Rows {
             return Err(down());
         }
         let staged = self.0.staged.lock();
-        let rows: Vec<RecordBatch> =
-            parts.iter().flat_map(|part| staged[usize::from(part.staged[0])].clone()).collect();
+        let rows: Vec<RecordBatch> = parts.iter().flat_map(|part| staged[usize::from(part.staged[0])].clone()).collect();
         let count = rows.iter().map(|rows| rows.num_rows() as u64).sum();
         self.0.committed.lock().push((batch.batch_id, rows));
         if self.fails(Fault::AfterCommit) {

@@ -48,8 +48,7 @@ async fn a_batch_that_runs_again_has_the_same_rows_and_the_same_time() {
     numbers.grow(5);
     run_to_the_end(&world, sql, &numbers, &rows).await;
     let all = rows.all();
-    let times: Vec<i64> =
-        all.iter().flat_map(|rows| rows.column(1).as_primitive::<TimestampMicrosecondType>().values().to_vec()).collect();
+    let times: Vec<i64> = all.iter().flat_map(|rows| rows.column(1).as_primitive::<TimestampMicrosecondType>().values().to_vec()).collect();
     assert_eq!(values(&all), [0, 1, 2, 3, 4]);
     assert_eq!(times[..3], [logged["batchTimestampMs"].as_i64().unwrap() * 1_000; 3]);
     assert!(times[3] > times[2], "the next batch has its own time");

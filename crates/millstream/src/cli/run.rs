@@ -77,12 +77,8 @@ pub(super) async fn run(args: RunArgs) -> Result<()> {
     let (events, reports) = mpsc::channel(EVENTS);
     let reporter: Box<dyn Reporter> = if args.json { Box::new(terminal::Lines) } else { Box::new(terminal::Bars::new()) };
     let shown = tokio::spawn(terminal::show(reporter, reports));
-    let run_options = RunOptions {
-        once: args.once,
-        full_refresh: args.full_refresh,
-        full_refresh_all: args.full_refresh_all,
-        ..RunOptions::default()
-    };
+    let run_options =
+        RunOptions { once: args.once, full_refresh: args.full_refresh, full_refresh_all: args.full_refresh_all, ..RunOptions::default() };
     let outcome = pipeline.run(run_options, events, stop).await;
     let reporter = shown.await.map_err(|error| Error::internal("the report ended early").caused_by(error))?;
     let summary = outcome?;

@@ -91,7 +91,8 @@ impl TableArgs {
     }
 
     fn missing(&self) -> Error {
-        Error::invalid("TABLE_OR_VIEW_NOT_FOUND", format!("there is no table '{}' at {}", self.table, self.location())).with_sqlstate("42P01")
+        Error::invalid("TABLE_OR_VIEW_NOT_FOUND", format!("there is no table '{}' at {}", self.table, self.location()))
+            .with_sqlstate("42P01")
     }
 }
 

@@ -85,7 +85,13 @@ impl Reporter for Bars {
         drop(writeln!(out, "{}", closing_table(summary)));
         for flow in &summary.flows {
             for (name, counts) in &flow.counts.expectations {
-                drop(writeln!(out, "{}: expectation {name}: {} passed, {} failed", flow.table, grouped(counts.passed), grouped(counts.failed)));
+                drop(writeln!(
+                    out,
+                    "{}: expectation {name}: {} passed, {} failed",
+                    flow.table,
+                    grouped(counts.passed),
+                    grouped(counts.failed)
+                ));
             }
         }
         for flow in &summary.flows {

@@ -33,7 +33,10 @@ pub(crate) fn rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Rows> 
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
     table.set_header(schema.fields().iter().map(|field| field.name().as_str()));
-    let options = FormatOptions::default().with_null("null").with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f")).with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f"));
+    let options = FormatOptions::default()
+        .with_null("null")
+        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
+        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f"));
     let no_text = |error: arrow::error::ArrowError| Error::internal("a column has no text form").caused_by(error);
     let mut count = 0;
     for batch in batches {
