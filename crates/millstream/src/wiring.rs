@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use millstream_checkpoint::store::{self, FileOps, Privacy, StoreOptions};
 use millstream_connectors::console::{ConsoleOutput, ConsoleProvider};
 use millstream_connectors::delta::{DeltaSinkProvider, DeltaSourceProvider};
@@ -15,8 +16,10 @@ use millstream_connectors::rate::RateProvider;
 use millstream_connectors::rate_micro_batch::RateMicroBatchProvider;
 use millstream_connectors::socket::SocketProvider;
 use millstream_connectors::storage::{Location, Storage};
-use millstream_core::registry::Registry;
-use millstream_core::{Clock, Ids, Result};
+use millstream_core::options::OptionSpec;
+use millstream_core::registry::{Registry, SinkProvider, WriteRequest};
+use millstream_core::sink::Sink;
+use millstream_core::{Clock, Error, ErrorKind, Ids, Result};
 use millstream_engine::query::CheckpointLocation;
 use millstream_engine::{Session, SessionOptions};
 use object_store::ObjectStore;
@@ -112,14 +115,56 @@ impl Wiring {
         registry.add_source(Arc::new(RateMicroBatchProvider::new()));
         registry.add_source(Arc::new(SocketProvider::new()));
         registry.add_source(Arc::new(MemoryProvider::new(self.memory.clone())));
+        let settled = |provider: Arc<dyn SinkProvider>, log: &'static str| Arc::new(Settled { provider, log, stores: self.stores.clone() });
         for files in FileSinkProvider::all(&storage, clock, ids) {
-            registry.add_sink(files);
+            registry.add_sink(settled(files, "_spark_metadata"));
         }
-        registry.add_sink(Arc::new(DeltaSinkProvider::new(storage, clock.clone(), ids.clone())));
+        registry.add_sink(settled(Arc::new(DeltaSinkProvider::new(storage, clock.clone(), ids.clone())), "_delta_log"));
         registry.add_sink(Arc::new(MemoryProvider::new(self.memory.clone())));
         registry.add_sink(Arc::new(ConsoleProvider::new(ConsoleOutput::new(console))));
         registry.add_sink(Arc::new(NoopProvider));
         registry
+    }
+}
+
+/// Sinks that find out from a log in their table what is committed. A process that is killed may leave a commit there that is not on disk
+/// yet; who takes it for done, and says so in the checkpoint, would lose the batch in the next power cut. So the log is made durable before
+/// a sink reads it.
+#[derive(Debug)]
+struct Settled {
+    provider: Arc<dyn SinkProvider>,
+    /// The folder of the log in the table.
+    log: &'static str,
+    stores: StoreOptions,
+}
+
+#[async_trait]
+impl SinkProvider for Settled {
+    fn names(&self) -> &'static [&'static str] {
+        self.provider.names()
+    }
+
+    fn options(&self) -> Vec<OptionSpec> {
+        self.provider.options()
+    }
+
+    async fn sink(&self, request: &WriteRequest) -> Result<Arc<dyn Sink>> {
+        if let Some(place) = request.path.as_deref().or_else(|| request.options.get("path")) {
+            let log = format!("{}/{}", place.trim_end_matches('/'), self.log);
+            store::settle(&log, Privacy::Shared, &self.stores).await.map_err(of_sink)?;
+        }
+        self.provider.sink(request).await
+    }
+}
+
+/// An unreachable table is a matter of the sink, not of the checkpoint.
+fn of_sink(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::StoreUnavailable => {
+            let message = "the log of the table cannot be made durable; check that the table can be read and written";
+            Error::new(ErrorKind::SinkUnavailable, error.code().to_owned(), message).caused_by(error)
+        }
+        _ => error,
     }
 }
 
