@@ -220,7 +220,10 @@ async fn try_case(case: Case, resumed: &InMemory) -> Option<(Outcome, Result<(),
         if case.kind == Kind::Zombie {
             gate.release();
             let landed = tokio::time::timeout(Duration::from_secs(10), gate.landed(1)).await;
-            landed.map_err(|_| "the late request did not land".to_owned())?;
+            // A data file's request ends with the attempt that made it; nothing waits for those of the logs.
+            if landed.is_err() && !case.site.contains("part-") {
+                return Err("the late request did not land".to_owned());
+            }
             bench.add_input(FILES..FILES + 1).await;
             bench.run_and_verify(FILES + 1).await.map_err(|wrong| format!("after the late request: {wrong} (faulty run: {ran:?})"))?;
         }

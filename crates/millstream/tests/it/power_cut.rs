@@ -142,7 +142,7 @@ fn killed(log: &OpLog, count: usize, disk: &Path) {
             FileOp::Link(from, to) => fs::hard_link(disk.join(from), disk.join(to)).unwrap(),
             FileOp::Rename(from, to) => fs::rename(disk.join(from), disk.join(to)).unwrap(),
             FileOp::Unlink(path) => fs::remove_file(disk.join(path)).unwrap(),
-            FileOp::MakeDir(path) => fs::create_dir(disk.join(path)).unwrap(),
+            FileOp::MakeDir(path) => fs::create_dir_all(disk.join(path)).unwrap(),
             FileOp::SyncFile(_) | FileOp::SyncDir(_) | FileOp::Mark(_) => {}
         }
     }
