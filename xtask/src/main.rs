@@ -20,7 +20,7 @@ const USAGE: &str = "\
 cargo xtask <task>
 
   demo      build, run the flights pipeline on real data, print its gold table
-  test      everything: check, unit tests, the demo read back, kills, the relay with real Spark
+  test      tidy, all tests, the demo read back, kills, broken inputs, the relay with real Spark
   check     formatting, lints and tidy rules; passes before each commit
   tidy      the tidy rules alone: crate edges, file length, names, one version of shared dependencies
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
