@@ -1,5 +1,8 @@
 //! Spark's languages: the SQL dialect with its types, and declarative pipelines.
 
+pub mod analyzer;
+pub mod connect;
+pub mod functions;
 pub mod pipelines;
 pub mod sql;
 pub mod types;

@@ -1,0 +1,5 @@
+//! Bits.
+
+use super::Functions;
+
+pub(super) fn register(_functions: &mut Functions) {}

@@ -1,0 +1,5 @@
+//! JSON text.
+
+use super::Functions;
+
+pub(super) fn register(_functions: &mut Functions) {}

@@ -1,0 +1,5 @@
+//! Numbers: arithmetic, rounding, logarithms, trigonometry, number formats.
+
+use super::Functions;
+
+pub(super) fn register(_functions: &mut Functions) {}

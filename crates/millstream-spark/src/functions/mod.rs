@@ -1,0 +1,36 @@
+//! Spark's functions: what a name and its arguments compile to.
+//!
+//! A function is one builder: it checks and casts its arguments by Spark's rules and returns the expression that computes it, from a
+//! [`Kernel`] of ours or from DataFusion's function where that gives Spark's result. Folders follow Spark's groups of functions.
+
+pub mod aggregate;
+mod array;
+mod bitwise;
+mod call;
+pub mod cast;
+pub mod coercion;
+mod conditional;
+mod csv;
+mod datetime;
+pub mod faults;
+mod hash;
+mod interval;
+mod json;
+mod kernel;
+mod lambda;
+mod map;
+mod math;
+mod misc;
+mod registry;
+mod settings;
+mod string;
+mod structure;
+mod typed;
+mod url;
+mod variant;
+
+pub use call::{Argument, Call, LambdaBody};
+pub use kernel::{Arguments, Kernel, call, scalar, udf};
+pub use registry::{Builder, Functions};
+pub use settings::{Settings, TimeZone};
+pub use typed::Typed;

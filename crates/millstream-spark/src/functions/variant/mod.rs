@@ -1,0 +1,5 @@
+//! Variants.
+
+use super::Functions;
+
+pub(super) fn register(_functions: &mut Functions) {}
