@@ -4,6 +4,7 @@
 //! user calls a column, and which frames and aliases it came through, is kept beside the plan in [`Attribute`]s.
 
 mod columns;
+mod expression;
 mod leaves;
 
 pub use columns::{Analyzed, Attribute};
