@@ -11,6 +11,7 @@ pub mod relation;
 pub mod runner;
 mod scan;
 pub mod session;
+pub mod stateful;
 
 pub use datafusion_error::{from_datafusion, to_datafusion};
 pub use expectation::{Expectation, OnViolation};
