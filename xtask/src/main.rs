@@ -6,6 +6,7 @@ mod demo;
 mod drill;
 mod generate;
 mod interop;
+mod packages;
 mod process;
 mod python;
 mod test;
@@ -36,7 +37,10 @@ fn main() -> ExitCode {
         Some((task, rest)) => (task.as_str(), rest),
         None => ("help", [].as_slice()),
     };
+    let builds = !matches!(task, "tidy" | "help" | "--help" | "-h");
+    let ready = if builds { packages::protoc() } else { Ok(()) };
     let outcome = match task {
+        _ if ready.is_err() => ready,
         "demo" => demo::demo(),
         "test" => test::test(),
         "check" => check::check(),
