@@ -213,7 +213,8 @@ fn labelled(schema: &Schema, output: &Schema) -> Result<SchemaRef> {
         return Err(Error::internal(format!("a plan has {} columns and {} names for them", schema.fields().len(), output.fields().len())));
     }
     let fields = schema.fields().iter().zip(output.fields()).map(|(field, label)| {
-        Field::new(label.name(), field.data_type().clone(), field.is_nullable() || label.is_nullable()).with_metadata(label.metadata().clone())
+        Field::new(label.name(), field.data_type().clone(), field.is_nullable() || label.is_nullable())
+            .with_metadata(label.metadata().clone())
     });
     Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
 }
