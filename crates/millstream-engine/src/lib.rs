@@ -15,8 +15,8 @@ pub mod stateful;
 
 pub use datafusion_error::{from_datafusion, to_datafusion};
 pub use expectation::{Expectation, OnViolation};
-pub use query::{QueryEvent, QueryListener, QueryRequest, QueryStatus, StreamingQuery};
-pub use session::{Session, SessionOptions};
+pub use query::{QueryEvent, QueryListener, QueryRequest, QuerySettings, QueryStatus, StreamingQuery};
+pub use session::{ActiveQueries, Session, SessionOptions};
 
 #[cfg(test)]
 mod tests;
