@@ -87,9 +87,9 @@ pub(super) fn extend(node: &Node, expressions: Vec<Expr>) -> Result<(LogicalPlan
         let of_input = |name: &str| grouped.input.iter().find(|column| column.internal == name);
         let given = |name: &str| node.columns.iter().chain(&node.below).any(|column| column.internal == name);
         let is_key = |name: &str| grouped.keys.iter().any(|(_, key)| key.internal == name);
-        if let Some(lost) = expr.column_refs().iter().find_map(|column| {
-            of_input(&column.name).filter(|_| !given(&column.name) && !is_key(&column.name))
-        }) {
+        if let Some(lost) =
+            expr.column_refs().iter().find_map(|column| of_input(&column.name).filter(|_| !given(&column.name) && !is_key(&column.name)))
+        {
             return Err(Error::invalid(
                 "UNRESOLVED_COLUMN.WITH_SUGGESTION",
                 format!("there is no column `{}` after the aggregation: group by it, or use it in an aggregate function", lost.name),

@@ -5,12 +5,12 @@ use millstream_core::{Error, Result};
 use spark_connect_proto::expression::ExprType;
 use spark_connect_proto::{Drop, SubqueryAlias, ToDf, ToSchema, WithColumns, WithColumnsRenamed};
 
+use super::Attribute;
 use super::columns::{already_exists, item, project};
 use super::expression::{Resolver, Scope, name_parts};
 use super::gather::incomplete;
 use super::project::Wanted;
 use super::relation::{Analyzer, Node};
-use super::Attribute;
 use crate::functions::cast::CastMode;
 use crate::functions::{Typed, cast};
 use crate::types;
@@ -154,14 +154,13 @@ impl Analyzer<'_> {
                     dropped.extend(input.columns.iter().find(|known| known.internal == column.name).map(|known| known.internal.as_str()));
                 }
                 Ok(_) => {}
-                Err(error) if ["CANNOT_RESOLVE_DATAFRAME_COLUMN", "UNRESOLVED_COLUMN"].iter().any(|code| error.code().starts_with(code)) => {}
+                Err(error)
+                    if ["CANNOT_RESOLVE_DATAFRAME_COLUMN", "UNRESOLVED_COLUMN"].iter().any(|code| error.code().starts_with(code)) => {}
                 Err(error) => return Err(error),
             }
         }
         for name in &drop.column_names {
-            dropped.extend(
-                input.columns.iter().filter(|column| self.same(&column.name, name)).map(|column| column.internal.as_str()),
-            );
+            dropped.extend(input.columns.iter().filter(|column| self.same(&column.name, name)).map(|column| column.internal.as_str()));
         }
         if dropped.is_empty() {
             return Ok(input);

@@ -275,6 +275,9 @@ pub(super) fn incomplete(what: &str) -> Error {
 
 /// The plan is nested too deeply.
 pub(super) fn too_deep() -> Error {
-    Error::invalid("FAILED_TO_PARSE_TOO_COMPLEX", format!("the plan is nested more than {DEPTH} levels deep: store a part of it as a table"))
-        .with_sqlstate("54001")
+    Error::invalid(
+        "FAILED_TO_PARSE_TOO_COMPLEX",
+        format!("the plan is nested more than {DEPTH} levels deep: store a part of it as a table"),
+    )
+    .with_sqlstate("54001")
 }

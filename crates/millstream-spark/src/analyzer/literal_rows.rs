@@ -107,12 +107,8 @@ fn conformed(batch: &RecordBatch, schema: &Arc<Schema>) -> Result<RecordBatch> {
         )
         .with_sqlstate("42000"));
     }
-    let columns = batch
-        .columns()
-        .iter()
-        .zip(schema.fields())
-        .map(|(column, field)| converted(column, field))
-        .collect::<Result<Vec<ArrayRef>>>()?;
+    let columns =
+        batch.columns().iter().zip(schema.fields()).map(|(column, field)| converted(column, field)).collect::<Result<Vec<ArrayRef>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(|error| {
         Error::invalid("INVALID_PLAN_INPUT", "the data of a local relation does not fit its schema").with_sqlstate("42000").caused_by(error)

@@ -21,11 +21,7 @@ pub(super) enum Wanted<'a> {
     /// What an expression gives, which may be several columns.
     Expression(&'a Expression),
     /// A value under a name, with exactly this metadata.
-    Value {
-        name: &'a str,
-        value: &'a Expression,
-        metadata: Option<&'a str>,
-    },
+    Value { name: &'a str, value: &'a Expression, metadata: Option<&'a str> },
 }
 
 /// The columns that a projection gives, and the relation that they are computed over.
@@ -78,9 +74,7 @@ impl Analyzer<'_> {
                     outputs.push((attribute.clone(), attribute.typed()));
                     continue;
                 }
-                Wanted::Expression(expression) => {
-                    (resolver.named(expression)?, matches!(expression.expr_type, Some(ExprType::Alias(_))))
-                }
+                Wanted::Expression(expression) => (resolver.named(expression)?, matches!(expression.expr_type, Some(ExprType::Alias(_)))),
                 Wanted::Value { name, value, metadata } => (self.replaced(&resolver, name, value, *metadata)?, true),
             };
             let before = outputs.len();
@@ -136,8 +130,11 @@ pub(super) fn give(input: LogicalPlan, outputs: Vec<(Attribute, Typed)>) -> Resu
     let mut plan = input;
     let mut pending: Vec<(Attribute, Typed)> = outputs;
     loop {
-        let open: Vec<&str> =
-            pending.iter().filter(|(attribute, value)| value.expr != attribute.column()).map(|(attribute, _)| attribute.internal.as_str()).collect();
+        let open: Vec<&str> = pending
+            .iter()
+            .filter(|(attribute, value)| value.expr != attribute.column())
+            .map(|(attribute, _)| attribute.internal.as_str())
+            .collect();
         let refers = |value: &Typed| value.expr.column_refs().iter().any(|column| open.contains(&column.name.as_str()));
         let first: Vec<String> = pending
             .iter()

@@ -168,13 +168,9 @@ impl Subqueries for Analyzer<'_> {
 
     fn relation(&self, plan_id: i64) -> Result<Relation> {
         let of_id = |relation: &&Relation| relation.common.as_ref().is_some_and(|common| common.plan_id == Some(plan_id));
-        self.references
-            .borrow()
-            .iter()
-            .rev()
-            .find(of_id)
-            .cloned()
-            .ok_or_else(|| Error::invalid("INVALID_PLAN_INPUT", format!("the plan has no subquery with the id {plan_id}")).with_sqlstate("42000"))
+        self.references.borrow().iter().rev().find(of_id).cloned().ok_or_else(|| {
+            Error::invalid("INVALID_PLAN_INPUT", format!("the plan has no subquery with the id {plan_id}")).with_sqlstate("42000")
+        })
     }
 }
 
