@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod conformance;
 mod demo;
 mod drill;
 mod generate;
@@ -26,6 +27,7 @@ cargo xtask <task>
   tidy      the tidy rules alone: crate edges, file length, names, one version of shared dependencies
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
   torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
+  conformance  recorded behaviour of Spark against our server: [-k TEXT]
   interop   hand a query from Spark to Millstream and back
   bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]
   gen       write the documents that come from the code
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         "drill" => drill::drill(rest),
         "torture" => torture::torture(rest),
         "interop" => interop::interop(),
+        "conformance" => conformance::conformance(rest),
         "bench" => bench::bench(rest),
         "gen" => generate::generate(),
         "help" | "--help" | "-h" => {

@@ -24,4 +24,4 @@ pub fn environment(name: &str, packages: &[&str]) -> Outcome<PathBuf> {
 pub const DELTA: &[&str] = &["deltalake==1.1.4", "pyarrow==21.0.0"];
 
 /// The whole of Spark.
-pub const SPARK: &[&str] = &["pyspark==4.2.0", "pandas<3", "pyarrow==21.0.0"];
+pub const SPARK: &[&str] = &["pyspark[connect]==4.2.0", "pandas<3", "pyarrow==21.0.0"];

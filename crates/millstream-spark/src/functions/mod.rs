@@ -12,6 +12,7 @@ pub mod coercion;
 mod conditional;
 mod csv;
 pub(crate) mod datetime;
+mod downcast;
 pub mod faults;
 mod hash;
 mod interval;
