@@ -1,11 +1,11 @@
 //! The streaming queries of one session.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use millstream_core::{Clock, Error, Result};
-use millstream_engine::StreamingQuery;
+use millstream_engine::{Session, StreamingQuery};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -27,6 +27,8 @@ pub(super) struct Queries {
     /// Which query ended first since the last reset, or the newest one that failed.
     terminated: watch::Sender<Option<StreamingQuery>>,
     bus: Arc<ListenerBus>,
+    /// Set once the bus hears the session's queries.
+    heard: OnceLock<()>,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +59,11 @@ impl Queries {
     /// The listeners of the session.
     pub(super) fn bus(&self) -> &Arc<ListenerBus> {
         &self.bus
+    }
+
+    /// Makes the session's listeners hear its queries.
+    pub(super) fn listen(&self, engine: &Session) {
+        self.heard.get_or_init(|| engine.add_listener(self.bus.clone()));
     }
 
     /// Takes a name for a query that starts.

@@ -80,7 +80,7 @@ fn recent(progress: impl Iterator<Item = String>) -> ResultType {
 fn plans(query: &StreamingQuery, extended: bool) -> String {
     let Some(physical) = query.explain() else { return "No physical plan. Waiting for data.".to_owned() };
     if extended {
-        format!("== Optimized Logical Plan ==\n{}\n== Physical Plan ==\n{physical}", query.explain_logical().unwrap_or_default())
+        format!("== Analyzed Logical Plan ==\n{}\n== Physical Plan ==\n{physical}", query.explain_logical())
     } else {
         format!("== Physical Plan ==\n{physical}")
     }
