@@ -23,6 +23,7 @@ mod map;
 mod math;
 mod misc;
 mod registry;
+mod rows;
 mod settings;
 mod string;
 mod structure;
