@@ -246,6 +246,14 @@ pub struct QuerySettings {
     pub stop_active_run: bool,
     /// Whether to check first that the plan can run in its output mode (`spark.sql.streaming.unsupportedOperationCheck`).
     pub check_operations: bool,
+    /// Whether to refuse plans in which rows of one stateful operator would reach another too late
+    /// (`spark.sql.streaming.statefulOperator.checkCorrectness.enabled`).
+    pub check_correctness: bool,
+    /// Whether a batch without data runs when time has passed that closes something (`spark.sql.streaming.noDataMicroBatches.enabled`).
+    pub no_data_batches: bool,
+    /// Whether each stateful operator has watermarks of its own (`spark.sql.streaming.statefulOperator.allowMultiple`); otherwise all have
+    /// the query's, and of several operators only the first is right.
+    pub multiple_stateful_operators: bool,
 }
 
 impl Default for QuerySettings {
@@ -257,6 +265,9 @@ impl Default for QuerySettings {
             recent_progress: 100,
             stop_active_run: true,
             check_operations: true,
+            check_correctness: true,
+            no_data_batches: true,
+            multiple_stateful_operators: true,
         }
     }
 }

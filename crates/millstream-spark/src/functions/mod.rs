@@ -28,12 +28,15 @@ mod registry;
 mod settings;
 mod string;
 mod structure;
+#[cfg(test)]
+pub(crate) mod testing;
 mod time_zone;
 mod typed;
 mod url;
 mod variant;
 
 pub use call::{Argument, Call, LambdaBody};
+pub(crate) use conditional::normalized;
 pub use kernel::{Arguments, Kernel, call, scalar, udf};
 pub use registry::{Builder, Functions};
 pub use settings::{Settings, TimeZone};
