@@ -8,21 +8,30 @@
 
 mod aggregate;
 mod columns;
+mod deduplicate;
 mod expression;
 mod extend;
 mod filter;
 mod frame;
 mod gather;
 mod generate;
+mod grouping_sets;
+mod join;
 mod leaves;
+mod limit;
 mod literal_rows;
 mod naming;
+mod normalize;
 mod project;
 mod range;
 mod read;
 mod relation;
+mod rows;
+mod sample;
+mod set_operation;
 mod time_window;
 mod visit;
+mod watermark;
 
 use datafusion::execution::SessionState;
 use millstream_core::Result;

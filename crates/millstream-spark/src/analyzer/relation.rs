@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Schema};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use millstream_core::{Error, Result};
+use millstream_engine::plan::is_streaming;
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{Expression, Relation, WithRelations};
 
@@ -118,6 +119,19 @@ impl<'a> Analyzer<'a> {
             RelType::Project(project) => self.project(project, outer),
             RelType::Filter(filter) => self.filter(filter, outer),
             RelType::Sort(sort) => self.sort(sort, outer),
+            RelType::Join(join) => self.join(join, outer),
+            RelType::SetOp(operation) => self.set_operation(operation, outer),
+            RelType::Deduplicate(deduplicate) => self.deduplicate(deduplicate, outer),
+            RelType::Limit(limit) => self.limit(limit, outer),
+            RelType::Offset(offset) => self.offset(offset, outer),
+            RelType::Tail(tail) => self.tail(tail, outer),
+            RelType::Sample(sample) => self.sample(sample, outer),
+            RelType::SampleBy(sample) => self.sample_by(sample, outer),
+            RelType::Repartition(repartition) => self.repartition(repartition, outer),
+            RelType::RepartitionByExpression(by) => self.repartition_by(by, outer),
+            RelType::Hint(hint) => self.hint(hint, outer),
+            RelType::WithWatermark(with) => self.with_watermark(with, outer),
+            RelType::Aggregate(aggregate) => self.aggregate(aggregate, outer),
             RelType::SubqueryAlias(alias) => self.subquery_alias(alias, outer),
             RelType::WithRelations(with) => self.with_relations(with, outer),
             RelType::WithColumns(with) => self.with_columns(with, outer),
@@ -163,7 +177,15 @@ impl<'a> Analyzer<'a> {
 
 impl Subqueries for Analyzer<'_> {
     fn subquery(&self, relation: &Relation, outer: &Scope<'_>) -> Result<Analyzed> {
-        self.relation(relation, Some(outer)).map(Analyzed::from)
+        let node = self.relation(relation, Some(outer))?;
+        if is_streaming(&node.plan)? {
+            return Err(Error::invalid(
+                "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY",
+                "a subquery in an expression cannot read a stream: join the stream instead",
+            )
+            .with_sqlstate("42823"));
+        }
+        Ok(node.into())
     }
 
     fn relation(&self, plan_id: i64) -> Result<Relation> {

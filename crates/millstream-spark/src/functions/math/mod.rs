@@ -1,5 +1,14 @@
 //! Numbers: arithmetic, rounding, logarithms, trigonometry, number formats.
 
+mod arithmetic;
+pub(super) mod operators;
+mod sign;
+#[cfg(test)]
+mod tests;
+
 use super::Functions;
 
-pub(super) fn register(_functions: &mut Functions) {}
+pub(super) fn register(functions: &mut Functions) {
+    operators::register(functions);
+    sign::register(functions);
+}
