@@ -5,8 +5,8 @@
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    IntervalUnit, IntervalYearMonthType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+    DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, IntervalUnit, IntervalYearMonthType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use millstream_core::{Error, Result};
 

@@ -7,8 +7,8 @@ use serde_json::{Map, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::protocol::{
-    END_OF_DATA_SECTION, END_OF_STREAM, EXCEPTION_THROWN, Message, START_ARROW_STREAM, TIMING_DATA, exception, read_bytes, read_exactly, read_int,
-    read_text,
+    END_OF_DATA_SECTION, END_OF_STREAM, EXCEPTION_THROWN, Message, START_ARROW_STREAM, TIMING_DATA, exception, read_bytes, read_exactly,
+    read_int, read_text,
 };
 use super::worker::Worker;
 

@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
 use millstream_core::registry::WriteRequest;
-use millstream_core::sink::{OutputMode, Sink};
-use millstream_core::{Error, Options, Result};
+use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
+use millstream_core::{Error, ErrorKind, Options, Result};
+use parking_lot::Mutex;
 
 use crate::connect::session::ConnectSession;
 
 /// Formats whose sink writes files into a folder.
 const FILES: [&str; 6] = ["parquet", "json", "csv", "orc", "text", "avro"];
+
+/// The condition of a writer without a path.
+const NO_PATH: &str = "_LEGACY_ERROR_TEMP_2047";
 
 /// Formats whose rows end with the query, so that its checkpoint may.
 const ONE_TIME: [&str; 3] = ["memory", "console", "noop"];
@@ -73,7 +78,17 @@ pub(super) async fn open(session: &ConnectSession, wanted: &Wanted, schema: &Sch
     if is_file {
         check_partitions(&wanted.partition_by, schema)?;
     }
-    let sink = provider.sink(&request).await?;
+    if is_file && let Err(error) = request.options.duration("retention") {
+        return Err(Error::invalid("NumberFormatException", error.message()));
+    }
+    let sink = match provider.sink(&request).await {
+        Ok(sink) => sink,
+        // As in Spark, the values of options are looked at when the query runs.
+        Err(error) if error.kind() == ErrorKind::Invalid && error.code() != NO_PATH && (is_file || format == "console") => {
+            Arc::new(LateRefusal { description: format!("FileSink[{}]", request.path.unwrap_or_default()), is_file, error: Mutex::new(Some(error)) })
+        }
+        Err(error) => return Err(error),
+    };
     if !sink.supports(wanted.mode) {
         return Err(Error::invalid(
             "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE",
@@ -82,6 +97,51 @@ pub(super) async fn open(session: &ConnectSession, wanted: &Wanted, schema: &Sch
         .with_sqlstate("42KDE"));
     }
     Ok(sink)
+}
+
+/// A sink whose options are wrong: the query that begins to write to it dies of that.
+#[derive(Debug)]
+struct LateRefusal {
+    description: String,
+    is_file: bool,
+    error: Mutex<Option<Error>>,
+}
+
+impl LateRefusal {
+    fn refuse<T>(&self) -> Result<T> {
+        Err(self.error.lock().take().unwrap_or_else(|| Error::internal("a sink that was refused is used again")))
+    }
+}
+
+#[async_trait]
+impl Sink for LateRefusal {
+    fn description(&self) -> String {
+        self.description.clone()
+    }
+
+    fn guarantee(&self) -> Guarantee {
+        Guarantee::None
+    }
+
+    fn supports(&self, mode: OutputMode) -> bool {
+        !self.is_file || mode == OutputMode::Append
+    }
+
+    async fn prepare(&self, _schema: &SchemaRef, _mode: OutputMode) -> Result<()> {
+        self.refuse()
+    }
+
+    async fn admit(&self, _batch: &BatchInfo) -> Result<Admission> {
+        self.refuse()
+    }
+
+    async fn writer(&self, _batch: &BatchInfo, _partition: usize) -> Result<Box<dyn PartWriter>> {
+        self.refuse()
+    }
+
+    async fn commit(&self, _batch: &BatchInfo, _parts: Vec<Part>) -> Result<Committed> {
+        self.refuse()
+    }
 }
 
 fn check_partitions(columns: &[String], schema: &SchemaRef) -> Result<()> {

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
 use millstream_core::{Error, Ids, Result};
+use parking_lot::Mutex;
 use spark_connect_proto::PythonUdf;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +22,8 @@ const ROWS: usize = 1_000;
 pub(super) struct ForeachSink {
     function: Arc<Function>,
     interrupt: CancellationToken,
+    /// The batch that is written, and how many of its tasks have begun: the partitions that functions are told count from 0.
+    begun: Mutex<(u64, i32)>,
 }
 
 /// What every task of the sink needs.
@@ -46,7 +49,23 @@ impl ForeachSink {
         let python = PythonCommand::choose(&session.host.python(), session.confs.get("spark.sql.execution.pyspark.python"))?;
         let task = Task::over_iterator(&function.python_ver, &function.command);
         let function = Function { task, python, workers: session.part::<Workers>(), ids: session.host.ids() };
-        Ok(ForeachSink { function: Arc::new(function), interrupt: CancellationToken::new() })
+        Ok(ForeachSink { function: Arc::new(function), interrupt: CancellationToken::new(), begun: Mutex::default() })
+    }
+
+    async fn begin(&self, batch_id: u64) -> Result<ForeachPart> {
+        let partition = {
+            let mut begun = self.begun.lock();
+            if begun.0 != batch_id {
+                *begun = (batch_id, 0);
+            }
+            begun.1 += 1;
+            begun.1 - 1
+        };
+        let function = self.function.clone();
+        let mut worker = function.workers.take(&function.python, function.ids.as_ref()).await?;
+        let context = TaskContext { partition, properties: vec![("streaming.sql.batchId", batch_id.to_string())] };
+        worker.begin(&function.task, &context).await?;
+        Ok(ForeachPart { worker, function, interrupt: self.interrupt.clone(), rows: 0 })
     }
 }
 
@@ -68,18 +87,15 @@ impl Sink for ForeachSink {
         Ok(Admission::Write)
     }
 
-    async fn writer(&self, batch: &BatchInfo, partition: usize) -> Result<Box<dyn PartWriter>> {
-        let function = self.function.clone();
-        let mut worker = function.workers.take(&function.python, function.ids.as_ref()).await?;
-        let context = TaskContext {
-            partition: i32::try_from(partition).unwrap_or(i32::MAX),
-            properties: vec![("streaming.sql.batchId", batch.batch_id.to_string())],
-        };
-        worker.begin(&function.task, &context).await?;
-        Ok(Box::new(ForeachPart { worker, function, interrupt: self.interrupt.clone(), rows: 0 }))
+    async fn writer(&self, batch: &BatchInfo, _partition: usize) -> Result<Box<dyn PartWriter>> {
+        Ok(Box::new(self.begin(batch.batch_id).await?))
     }
 
-    async fn commit(&self, _batch: &BatchInfo, parts: Vec<Part>) -> Result<Committed> {
+    async fn commit(&self, batch: &BatchInfo, parts: Vec<Part>) -> Result<Committed> {
+        // A batch without rows opens and closes the client's object all the same.
+        if parts.is_empty() {
+            Box::new(self.begin(batch.batch_id).await?).finish().await?;
+        }
         Ok(Committed { rows: parts.iter().map(|part| part.rows).sum(), ..Committed::default() })
     }
 
