@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::process::{Outcome, cargo, fail, output, root, run, target_dir};
-use crate::python;
+use crate::{packages, python};
 
 const SCHEMA: &str = "id BIGINT, name STRING, at TIMESTAMP, price DECIMAL(10,2), tags ARRAY<STRING>";
 const RECORDS: u64 = 10;
@@ -19,7 +19,7 @@ enum Engine {
 /// Hands the query over in both directions, cleanly and with the last commit record lost.
 pub fn interop() -> Outcome {
     run(cargo().args(["build", "--workspace", "--examples", "--locked", "--quiet"]))?;
-    python::java()?;
+    packages::java()?;
     let python = python::environment("spark", python::SPARK)?;
     let relays: [(&str, [Engine; 3], bool); 3] = [
         ("spark-first", [Engine::Spark, Engine::Millstream, Engine::Spark], false),

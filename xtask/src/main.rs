@@ -2,10 +2,12 @@
 
 mod bench;
 mod check;
+mod conformance;
 mod demo;
 mod drill;
 mod generate;
 mod interop;
+mod packages;
 mod process;
 mod python;
 mod test;
@@ -25,6 +27,7 @@ cargo xtask <task>
   tidy      the tidy rules alone: crate edges, file length, names, one version of shared dependencies
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
   torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
+  conformance  recorded behaviour of Spark against our server: [-k TEXT]
   interop   hand a query from Spark to Millstream and back
   bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]
   gen       write the documents that come from the code
@@ -36,7 +39,10 @@ fn main() -> ExitCode {
         Some((task, rest)) => (task.as_str(), rest),
         None => ("help", [].as_slice()),
     };
+    let builds = !matches!(task, "tidy" | "help" | "--help" | "-h");
+    let ready = if builds { packages::protoc() } else { Ok(()) };
     let outcome = match task {
+        _ if ready.is_err() => ready,
         "demo" => demo::demo(),
         "test" => test::test(),
         "check" => check::check(),
@@ -44,6 +50,7 @@ fn main() -> ExitCode {
         "drill" => drill::drill(rest),
         "torture" => torture::torture(rest),
         "interop" => interop::interop(),
+        "conformance" => conformance::conformance(rest),
         "bench" => bench::bench(rest),
         "gen" => generate::generate(),
         "help" | "--help" | "-h" => {

@@ -24,14 +24,4 @@ pub fn environment(name: &str, packages: &[&str]) -> Outcome<PathBuf> {
 pub const DELTA: &[&str] = &["deltalake==1.1.4", "pyarrow==21.0.0"];
 
 /// The whole of Spark.
-pub const SPARK: &[&str] = &["pyspark==4.2.0", "pandas<3", "pyarrow==21.0.0"];
-
-/// Makes sure that Spark finds a Java, installing one where the system's package manager allows.
-pub fn java() -> Outcome {
-    if Command::new("java").arg("-version").output().is_ok_and(|output| output.status.success()) {
-        return Ok(());
-    }
-    run(Command::new("apt-get").arg("update"))?;
-    run(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", "openjdk-17-jre-headless"]))
-        .map_err(|error| format!("{error}\nReal Spark needs Java 17: install it and run this again"))
-}
+pub const SPARK: &[&str] = &["pyspark[connect]==4.2.0", "pandas<3", "pyarrow==21.0.0"];

@@ -423,6 +423,12 @@ pub(crate) fn flawed(path: &Path, flaw: Flaw) -> Error {
             ),
         )
         .with_sqlstate("KD002"),
+        Flaw::Malformed(what) => Error::new(
+            ErrorKind::CheckpointIncompatible,
+            "MALFORMED_LOG_FILE",
+            format!("Log file {path} was malformed: {what}. Restore it from a backup, or start a new checkpoint."),
+        )
+        .with_sqlstate("KD002"),
         Flaw::Torn(what) | Flaw::Damaged(what) => Error::new(
             ErrorKind::CheckpointIncompatible,
             "CHECKPOINT_RECORD_DAMAGED",

@@ -11,11 +11,12 @@ pub mod relation;
 pub mod runner;
 mod scan;
 pub mod session;
+pub mod stateful;
 
 pub use datafusion_error::{from_datafusion, to_datafusion};
 pub use expectation::{Expectation, OnViolation};
-pub use query::{QueryEvent, QueryListener, QueryRequest, QueryStatus, StreamingQuery};
-pub use session::{Session, SessionOptions};
+pub use query::{QueryEvent, QueryListener, QueryRequest, QuerySettings, QueryStatus, StreamingQuery};
+pub use session::{ActiveQueries, Session, SessionOptions};
 
 #[cfg(test)]
 mod tests;

@@ -67,6 +67,8 @@ pub(crate) struct Preparation<'a> {
     pub(crate) state: &'a SessionState,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) expectations: &'a [Expectation],
+    /// Names and metadata of the result's columns, by position; the plan's own without it.
+    pub(crate) output: Option<&'a SchemaRef>,
     /// The log of the source at an index, or of a named source.
     pub(crate) log: &'a (dyn Fn(&str) -> Arc<dyn SourceLog> + Sync),
 }
@@ -124,7 +126,10 @@ pub(crate) async fn prepare(plan: LogicalPlan, preparation: Preparation<'_>) -> 
     if !checks.is_empty() {
         physical = Arc::new(ExpectationExec::new(physical, checks.clone()));
     }
-    let schema = physical.schema();
+    let schema = match preparation.output {
+        Some(output) => labelled(&physical.schema(), output)?,
+        None => physical.schema(),
+    };
     Ok(PreparedPlan { physical, sources, inputs, time, checks, schema })
 }
 
@@ -158,6 +163,15 @@ fn identity(provider: &Arc<dyn TableProvider>) -> usize {
 /// Those of walking the plan.
 pub fn is_streaming(plan: &LogicalPlan) -> Result<bool> {
     streams(plan).map(|streams| !streams.is_empty())
+}
+
+/// The formats of the streams that a plan reads, each as often as there are streams of it.
+///
+/// # Errors
+/// Those of walking the plan.
+pub fn stream_formats(plan: &LogicalPlan) -> Result<Vec<&'static str>> {
+    let format = |relation: &StreamRelation| relation.provider.names().first().copied().unwrap_or("stream");
+    Ok(streams(plan)?.iter().map(|(_, relation)| format(relation)).collect())
 }
 
 /// Casts result columns to the types that sinks know: what DataFusion uses inside (views, dictionaries, nanoseconds) stays inside.
@@ -200,6 +214,18 @@ fn canonical(data_type: &DataType) -> DataType {
         DataType::Map(entries, sorted) => DataType::Map(field(entries), *sorted),
         other => other.clone(),
     }
+}
+
+/// The columns of `schema` under the names and with the metadata of `output`.
+fn labelled(schema: &Schema, output: &Schema) -> Result<SchemaRef> {
+    if schema.fields().len() != output.fields().len() {
+        return Err(Error::internal(format!("a plan has {} columns and {} names for them", schema.fields().len(), output.fields().len())));
+    }
+    let fields = schema.fields().iter().zip(output.fields()).map(|(field, label)| {
+        Field::new(label.name(), field.data_type().clone(), field.is_nullable() || label.is_nullable())
+            .with_metadata(label.metadata().clone())
+    });
+    Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
 }
 
 /// The schema that the result of a plan has at the sink.

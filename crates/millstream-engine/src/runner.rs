@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -130,7 +132,7 @@ async fn run_task(
                 Some(writer) => writer,
                 None => writer.insert(sink.writer(&batch, partition).await?),
             };
-            writer.write(next).await?;
+            writer.write(labelled(next, &batch.schema)?).await?;
         }
     }
     .await;
@@ -151,6 +153,16 @@ async fn run_task(
             Err(error)
         }
     }
+}
+
+/// The rows under the column names of their batch.
+fn labelled(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    if Arc::ptr_eq(schema, &rows.schema()) || **schema == *rows.schema() {
+        return Ok(rows);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(schema.clone(), rows.columns().to_vec(), &options)
+        .map_err(|error| Error::internal("rows do not have the columns of their batch").caused_by(error))
 }
 
 fn panicked(error: tokio::task::JoinError) -> Error {

@@ -14,9 +14,10 @@ use millstream_checkpoint::CheckpointOptions;
 use millstream_core::registry::{ReadRequest, Registry};
 use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Sink};
 use millstream_core::source_log::MemorySourceLog;
-use millstream_core::{Error, Result};
+use millstream_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 use uuid::Uuid;
 
 use crate::batch_time;
@@ -24,7 +25,7 @@ use crate::check;
 use crate::expectation::Expectation;
 use crate::from_datafusion;
 use crate::plan::{Preparation, is_streaming, prepare};
-use crate::query::{Launch, QueryListener, QueryRequest, StreamingQuery, launch};
+use crate::query::{Launch, Launched, QueryListener, QueryRequest, StreamingQuery, launch};
 use crate::relation::{Input, StreamRelation, TableRelation};
 use crate::runner::{BatchRunner, LocalRunner};
 
@@ -45,6 +46,26 @@ pub struct SessionOptions {
     pub takeover: bool,
     /// Whether to accept a checkpoint that was copied or moved from somewhere else.
     pub adopt: bool,
+    /// The running queries of all sessions that are to know of each other: a new run stops an older one on its checkpoint. Sessions made
+    /// with clones of one value share it.
+    pub queries: ActiveQueries,
+}
+
+/// Running queries, shared between sessions.
+#[derive(Clone, Debug, Default)]
+pub struct ActiveQueries(Arc<Mutex<Vec<StreamingQuery>>>);
+
+impl ActiveQueries {
+    fn add(&self, query: StreamingQuery) {
+        let mut queries = self.0.lock();
+        queries.retain(StreamingQuery::is_active);
+        queries.push(query);
+    }
+
+    /// The running queries on a checkpoint.
+    fn on(&self, checkpoint: &Url) -> Vec<StreamingQuery> {
+        self.0.lock().iter().filter(|query| query.is_active() && query.checkpoint() == checkpoint).cloned().collect()
+    }
 }
 
 impl Default for SessionOptions {
@@ -57,6 +78,7 @@ impl Default for SessionOptions {
             min_batches_to_retain: 100,
             takeover: false,
             adopt: false,
+            queries: ActiveQueries::default(),
         }
     }
 }
@@ -157,12 +179,37 @@ impl Session {
         Ok(TableRelation { table, label: label.unwrap_or_else(|| format.to_owned()), size_bytes })
     }
 
-    /// Starts a streaming query. A query of this session on the same checkpoint is stopped first, as in Spark.
+    /// Starts a streaming query and waits until it is ready to run its first batch. A query on the same checkpoint is stopped first, as in
+    /// Spark.
     ///
     /// # Errors
     /// `WRITE_STREAM_NOT_ALLOWED` for a plan without a stream, the conditions of [`check::check`], and those of the checkpoint, the sources
     /// and the sink.
     pub async fn start(&self, request: QueryRequest) -> Result<StreamingQuery> {
+        let query = self.launch(request).await?.begin().await?;
+        self.running(&query);
+        Ok(query)
+    }
+
+    /// Starts a streaming query as Spark does: it is returned as soon as its checkpoint is open, and what goes wrong after that (options of
+    /// sources, the logs, planning) ends it.
+    ///
+    /// # Errors
+    /// `WRITE_STREAM_NOT_ALLOWED` for a plan without a stream, the conditions of [`check::check`], and those of the checkpoint.
+    pub async fn start_detached(&self, request: QueryRequest) -> Result<StreamingQuery> {
+        let query = self.launch(request).await?.detach();
+        self.running(&query);
+        Ok(query)
+    }
+
+    fn running(&self, query: &StreamingQuery) {
+        self.options.queries.add(query.clone());
+        let mut active = self.active.lock();
+        active.retain(StreamingQuery::is_active);
+        active.push(query.clone());
+    }
+
+    async fn launch(&self, request: QueryRequest) -> Result<Launched> {
         if !is_streaming(&request.plan)? {
             return Err(Error::invalid(
                 "WRITE_STREAM_NOT_ALLOWED",
@@ -170,7 +217,9 @@ impl Session {
             )
             .with_sqlstate("42601"));
         }
-        check::check(&request.plan, request.mode)?;
+        if request.settings.check_operations {
+            check::check(&request.plan, request.mode)?;
+        }
         if !request.sink.supports(request.mode) {
             return Err(Error::invalid(
                 "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE",
@@ -178,15 +227,25 @@ impl Session {
             )
             .with_sqlstate("42KDE"));
         }
-        self.active.lock().retain(StreamingQuery::is_active);
-        let same: Vec<StreamingQuery> =
-            self.active.lock().iter().filter(|query| *query.checkpoint() == request.checkpoint.url).cloned().collect();
-        for query in same {
+        for query in self.options.queries.on(&request.checkpoint.url) {
+            if !request.settings.stop_active_run {
+                return Err(Error::new(
+                    ErrorKind::Fenced,
+                    "IllegalStateException",
+                    format!(
+                        "Cannot start query with id {} as another query with same id is already active. Perhaps you are attempting to \
+                         restart a query from checkpoint that is already active. You may stop the old query by setting the SQL \
+                         configuration: spark.conf.set(\"spark.sql.streaming.stopActiveRunOnRestart\", true) and retry.",
+                        query.id()
+                    ),
+                ));
+            }
             tracing::warn!(checkpoint = %request.checkpoint.url, "another run of this query is active here: it is stopped");
             query.stop().await;
         }
         let listeners = self.listeners.lock().clone();
-        let query = launch(Launch {
+        let min_batches_to_retain = request.settings.min_batches_to_retain.unwrap_or(self.options.min_batches_to_retain);
+        launch(Launch {
             request,
             state: self.context.state(),
             context: self.context.task_ctx(),
@@ -195,15 +254,13 @@ impl Session {
             ids: self.registry.ids.clone(),
             listeners,
             checkpoint: CheckpointOptions {
-                min_batches_to_retain: self.options.min_batches_to_retain,
+                min_batches_to_retain,
                 takeover: self.options.takeover,
                 adopt: self.options.adopt,
                 ..CheckpointOptions::new(self.registry.clock.clone(), self.registry.ids.clone(), self.options.owner.clone())
             },
         })
-        .await?;
-        self.active.lock().push(query.clone());
-        Ok(query)
+        .await
     }
 
     /// The queries that run now.
@@ -231,6 +288,7 @@ impl Session {
             state: &self.context.state(),
             clock: clock.clone(),
             expectations,
+            output: None,
             log: &|_| Arc::new(MemorySourceLog::default()),
         };
         let prepared = prepare(plan, preparation).await?;

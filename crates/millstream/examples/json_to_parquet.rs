@@ -38,12 +38,14 @@ async fn run(input: &str, output: &str, checkpoint: &str, schema: &str) -> Resul
     let request = QueryRequest {
         name: Some("json_to_parquet".to_owned()),
         plan: session.plan_sql("SELECT * FROM input").await?,
+        output: None,
         sink: session.registry().sink("parquet")?.sink(&write).await?,
         mode: OutputMode::Append,
         trigger: Trigger::AvailableNow,
         checkpoint: wiring.checkpoint(checkpoint).await?,
         quarantine: None,
         expectations: vec![],
+        settings: millstream::QuerySettings::default(),
     };
     let query = session.start(request).await?;
     // Its progress says what happened; the error, if there is one, why it ended.

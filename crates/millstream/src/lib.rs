@@ -15,5 +15,5 @@ pub mod system;
 pub mod wiring;
 
 pub use millstream_core::{Error, ErrorKind, QueryProgress, Result, Trigger};
-pub use millstream_engine::{QueryEvent, QueryListener, QueryRequest, Session, SessionOptions, StreamingQuery};
+pub use millstream_engine::{QueryEvent, QueryListener, QueryRequest, QuerySettings, Session, SessionOptions, StreamingQuery};
 pub use wiring::session;

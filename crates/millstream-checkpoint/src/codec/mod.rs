@@ -33,6 +33,8 @@ pub(crate) enum Flaw {
     Torn(String),
     /// It is complete, and it is not what was written.
     Damaged(String),
+    /// It does not begin with a version: it is something else.
+    Malformed(String),
     /// It was written in a version of the format that this program does not know.
     Version { found: u64, supported: u64 },
 }
@@ -80,13 +82,18 @@ fn text_of(bytes: &[u8]) -> Result<&str, Flaw> {
 fn version_and_body(bytes: &[u8], supported: u64) -> Result<(u64, &str), Flaw> {
     let text = text_of(bytes)?;
     let Some((version, body)) = text.split_once('\n') else {
-        return Err(Flaw::Torn("it has only one line".into()));
+        let cut_off = text.strip_prefix('v').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        return Err(if cut_off { Flaw::Torn("it has only one line".into()) } else { no_version(text) });
     };
     match version.strip_prefix('v').and_then(|digits| digits.parse::<u64>().ok()) {
         Some(found) if found > supported => Err(Flaw::Version { found, supported }),
         Some(found) if found > 0 => Ok((found, body)),
-        _ => Err(Flaw::Damaged(format!("its first line is {version:?} and not a version"))),
+        _ => Err(no_version(version)),
     }
+}
+
+fn no_version(line: &str) -> Flaw {
+    Flaw::Malformed(format!("its first line is {line:?} and not a version"))
 }
 
 /// Parses the JSON object in `line`, which is `record[..line_end]`'s last line, after comparing the checksum of the whole record.

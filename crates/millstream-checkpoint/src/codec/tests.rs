@@ -155,7 +155,8 @@ fn what_is_wrong_is_told_apart() {
     {
         assert!(torn(text.as_bytes()), "{text:?} gives {:?}", offsets::decode(text.as_bytes()));
     }
-    let damaged = |bytes: &[u8]| matches!(offsets::decode(bytes), Err(Flaw::Damaged(_)));
+    let damaged = |bytes: &[u8]| matches!(offsets::decode(bytes), Err(Flaw::Damaged(_) | Flaw::Malformed(_)));
+    assert!(matches!(offsets::decode(b"nonsense"), Err(Flaw::Malformed(_))));
     for text in [
         "w1\n{}\n-",
         "v\n{}\n-",

@@ -4,162 +4,45 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::execution::{SessionState, TaskContext};
 use futures::future::{self, select_all};
-use millstream_checkpoint::{Checkpoint, CheckpointOptions};
+use millstream_checkpoint::Checkpoint;
 use millstream_core::offset::Offset;
-use millstream_core::recovery::{self, CommitRecord, OffsetRecord, Resume};
-use millstream_core::{Clock, Error, ErrorKind, Ids, ReadLimit, Result, Trigger, crash};
-use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use millstream_core::recovery::{CommitRecord, OffsetRecord, Resume};
+use millstream_core::{Clock, Error, ReadLimit, Result, Trigger, crash};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use super::batch::{BatchPlan, BatchRun, durable};
+use super::batch::{BatchOutcome, BatchPlan, BatchRun, durable};
 use super::report::{Timer, TriggerFacts, report};
-use super::{Lifecycle, QueryEvent, QueryListener, QueryRequest, QueryStatus, RECENT_PROGRESS, Shared, StreamingQuery};
-use crate::plan::{Preparation, prepare};
-use crate::runner::BatchRunner;
-
-/// How often an idle query says so (Spark's `noDataProgressEventInterval`).
-const IDLE_EVENT_MS: i64 = 10_000;
-
-/// What starting a query needs from its session.
-pub(crate) struct Launch {
-    pub(crate) request: QueryRequest,
-    pub(crate) state: SessionState,
-    pub(crate) context: Arc<TaskContext>,
-    pub(crate) runner: Arc<dyn BatchRunner>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Arc<dyn Ids>,
-    pub(crate) listeners: Vec<Arc<dyn QueryListener>>,
-    pub(crate) checkpoint: CheckpointOptions,
-}
-
-/// Opens the checkpoint, builds the plan once, and starts the loop.
-///
-/// # Errors
-/// Those of the checkpoint, the sources, the planner and the sink; nothing of the query runs then.
-pub(crate) async fn launch(launch: Launch) -> Result<StreamingQuery> {
-    let Launch { request, state, context, runner, clock, ids, listeners, checkpoint } = launch;
-    let location = &request.checkpoint;
-    let checkpoint = Arc::new(Checkpoint::open(location.store.clone(), location.root.clone(), location.url.clone(), checkpoint).await?);
-    let opened = open(&request, &state, &clock, &checkpoint).await;
-    let (plan, resume) = match opened {
-        Ok(opened) => opened,
-        Err(error) => {
-            // The lock must not outlive a failed start; the reason for the failure is what the user needs to see.
-            drop(checkpoint.close().await);
-            return Err(error);
-        }
-    };
-    let query_id = checkpoint.query_id();
-    let shared = Arc::new(Shared {
-        id: query_id,
-        run_id: ids.next(),
-        name: request.name.clone(),
-        explain: plan.explain(),
-        checkpoint: checkpoint.url().clone(),
-        status: Mutex::new(QueryStatus { message: "Initializing sources".to_owned(), is_data_available: false, is_trigger_active: false }),
-        recent: Mutex::default(),
-        live: super::batch::Live::default(),
-        lifecycle: watch::Sender::new(Lifecycle::Running),
-        caught_up: watch::Sender::new(0),
-        poke: Notify::new(),
-        stop: CancellationToken::new(),
-    });
-    let run = BatchRun {
-        plan,
-        runner,
-        context,
-        sink: request.sink,
-        quarantine: request.quarantine,
-        mode: request.mode,
-        query_id,
-        clock: clock.clone(),
-    };
-    let query = BatchLoop {
-        shared: shared.clone(),
-        run,
-        checkpoint,
-        clock,
-        listeners,
-        trigger: request.trigger,
-        conf: BTreeMap::new(),
-        start: Vec::new(),
-        next_batch: 0,
-        watermark_ms: 0,
-        pending_commit: None,
-        previous_trigger_ms: None,
-        last_event_ms: 0,
-    };
-    tokio::spawn(query.drive(resume));
-    Ok(StreamingQuery(shared))
-}
-
-async fn open(
-    request: &QueryRequest,
-    state: &SessionState,
-    clock: &Arc<dyn Clock>,
-    checkpoint: &Arc<Checkpoint>,
-) -> Result<(crate::plan::PreparedPlan, Resume)> {
-    let resume = recovery::resume(&checkpoint.tail().await?)?;
-    if resume != Resume::Fresh && !request.sink.resumes(request.mode) {
-        return Err(Error::new(
-            ErrorKind::CheckpointIncompatible,
-            "RECOVERY_NOT_SUPPORTED",
-            format!(
-                "This query does not support recovering from checkpoint location. {} in output mode '{}' lost its rows with the process \
-                 that wrote them: delete {} to start over.",
-                request.sink.description(),
-                request.mode,
-                checkpoint.url()
-            ),
-        ));
-    }
-    let preparation =
-        Preparation { state, clock: clock.clone(), expectations: &request.expectations, log: &|name| checkpoint.source_log(name) };
-    let plan = prepare(request.plan.clone(), preparation).await?;
-    let planned = match &resume {
-        Resume::Fresh => None,
-        Resume::Rerun { record, .. } => Some(record),
-        Resume::Next { previous, .. } => Some(previous),
-    };
-    if let Some(record) = planned {
-        recovery::check_sources(record, plan.sources.len())?;
-    }
-    for (index, bound) in plan.sources.iter().enumerate() {
-        bound.source.restore(planned.and_then(|record| record.offsets.get(index)).and_then(Option::as_ref)).await?;
-    }
-    request.sink.prepare(&plan.schema, request.mode).await?;
-    Ok((plan, resume))
-}
+use super::{QueryEvent, QueryListener, Shared, SourcePosition};
 
 /// The state of a running query between batches.
-struct BatchLoop {
-    shared: Arc<Shared>,
-    run: BatchRun,
-    checkpoint: Arc<Checkpoint>,
-    clock: Arc<dyn Clock>,
-    listeners: Vec<Arc<dyn QueryListener>>,
-    trigger: Trigger,
+pub(super) struct BatchLoop {
+    pub(super) shared: Arc<Shared>,
+    pub(super) run: BatchRun,
+    pub(super) checkpoint: Arc<Checkpoint>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) listeners: Vec<Arc<dyn QueryListener>>,
+    pub(super) trigger: Trigger,
+    /// How often the query says that it is idle.
+    pub(super) idle_interval_ms: i64,
     /// Options pinned in the checkpoint.
-    conf: BTreeMap<String, String>,
+    pub(super) conf: BTreeMap<String, String>,
     /// Where the next batch starts, per source.
-    start: Vec<Option<Offset>>,
-    next_batch: u64,
-    watermark_ms: i64,
+    pub(super) start: Vec<Option<Offset>>,
+    pub(super) next_batch: u64,
+    pub(super) watermark_ms: i64,
     /// The commit of the last batch, which may become durable while the next one computes.
-    pending_commit: Option<JoinHandle<Result<()>>>,
-    previous_trigger_ms: Option<i64>,
-    last_event_ms: i64,
+    pub(super) pending_commit: Option<JoinHandle<Result<()>>>,
+    pub(super) previous_trigger_ms: Option<i64>,
+    /// When the query last reported anything, a batch or that it is idle.
+    pub(super) last_progress_ms: Option<i64>,
+    /// Whether a batch ran in this run.
+    pub(super) ran_any: bool,
 }
 
 impl BatchLoop {
-    async fn drive(mut self, resume: Resume) {
-        let (id, run_id) = (self.shared.id, self.shared.run_id);
-        self.last_event_ms = self.clock.now_ms();
-        self.tell(&QueryEvent::Started { id, run_id, name: self.shared.name.clone(), timestamp_ms: self.last_event_ms });
+    /// Runs batches until the query ends.
+    pub(super) async fn drive(mut self, resume: Resume) {
         let mut outcome = self.run_all(resume).await;
         if let Err(error) = self.settle().await
             && outcome.is_ok()
@@ -176,18 +59,7 @@ impl BatchLoop {
         if let Err(error) = self.checkpoint.close().await {
             tracing::warn!(%error, "the checkpoint was not closed cleanly");
         }
-        let stopped = self.shared.stop.is_cancelled();
-        let error = match outcome {
-            Err(error) if !(stopped && error.kind() == ErrorKind::Cancelled) => {
-                let name = self.shared.name.as_deref().unwrap_or("unnamed");
-                tracing::error!(query = name, code = error.code(), "{error}");
-                Some(Arc::new(error))
-            }
-            _ => None,
-        };
-        self.shared.say(if error.is_some() { "Terminated with exception" } else { "Stopped" }, false, false);
-        self.tell(&QueryEvent::Terminated { id, run_id, error: error.clone() });
-        self.shared.lifecycle.send_replace(Lifecycle::Ended(error));
+        self.shared.end(outcome.err(), &self.listeners);
     }
 
     async fn run_all(&mut self, resume: Resume) -> Result<()> {
@@ -197,13 +69,13 @@ impl BatchLoop {
                 self.next_batch = batch_id;
                 self.start = start;
                 self.watermark_ms = watermark_ms;
-                self.conf = previous.conf;
+                self.conf.extend(previous.conf);
             }
             Resume::Rerun { batch_id, record, start, .. } => {
                 self.next_batch = batch_id;
                 self.start = start;
                 self.watermark_ms = record.watermark_ms;
-                self.conf = record.conf.clone();
+                self.conf.extend(record.conf.clone());
                 tracing::info!(batch = batch_id, "a batch was planned and not committed: it runs again as recorded");
                 let timer = self.timer();
                 let started_ms = self.clock.now_ms();
@@ -213,6 +85,7 @@ impl BatchLoop {
                 }
             }
         }
+        self.note_positions(&self.start);
         let single = match self.trigger {
             Trigger::Once => true,
             Trigger::AvailableNow => {
@@ -256,6 +129,7 @@ impl BatchLoop {
         timer.lap("latestOffset");
         if end == self.start {
             self.settle().await?;
+            self.report_idle(&timer, started_ms);
             self.shared.say("Waiting for data to arrive", false, false);
             self.shared.caught_up.send_modify(|looks| *looks += 1);
             return Ok(false);
@@ -276,6 +150,7 @@ impl BatchLoop {
         let id = self.next_batch;
         self.shared.say("Processing new data", true, true);
         let mut planned = self.write_offsets(id, record.clone());
+        self.note_positions(&record.offsets);
         timer.lap("walCommit");
         let batch = BatchPlan { id, timestamp_ms: record.timestamp_ms, start: self.start.clone(), end: record.offsets };
         let ran = self.run.run(&batch, &mut planned, &self.shared.live, &self.shared.stop, &mut timer).await;
@@ -301,16 +176,12 @@ impl BatchLoop {
             end: &batch.end,
         };
         let progress = Arc::new(report(&self.run, &facts, &outcome, &timer));
-        {
-            let mut recent = self.shared.recent.lock();
-            if recent.len() == RECENT_PROGRESS {
-                recent.pop_front();
-            }
-            recent.push_back(progress.clone());
-        }
-        self.last_event_ms = self.clock.now_ms();
+        self.shared.keep(progress.clone());
+        self.last_progress_ms = Some(self.clock.now_ms());
+        self.ran_any = true;
         self.tell(&QueryEvent::Progress(progress));
         self.start = batch.end;
+        self.note_positions(&self.start);
         self.next_batch = id + 1;
         self.shared.say("Waiting for next trigger", true, false);
         Ok(())
@@ -369,29 +240,55 @@ impl BatchLoop {
                 () = self.shared.poke.notified() => {}
                 () = self.clock.sleep(delay) => {}
             }
-            return self.idle(ran);
+            return;
         }
         if ran {
             return;
         }
         let changed: Vec<_> = self.run.plan.sources.iter().map(|bound| bound.source.changed()).collect();
         let changed = async { if changed.is_empty() { future::pending().await } else { drop(select_all(changed).await) } };
-        let until_idle = (self.last_event_ms + IDLE_EVENT_MS).saturating_sub(self.clock.now_ms());
+        let until_idle = (self.last_progress_ms.unwrap_or(started_ms) + self.idle_interval_ms).saturating_sub(self.clock.now_ms());
         tokio::select! {
             () = self.shared.stop.cancelled() => {}
             () = self.shared.poke.notified() => {}
             () = changed => {}
-            () = self.clock.sleep(Duration::from_millis(u64::try_from(until_idle).unwrap_or(0))) => self.idle(false),
+            () = self.clock.sleep(Duration::from_millis(u64::try_from(until_idle).unwrap_or(0))) => {}
         }
     }
 
-    /// Says that the query is idle, if it has been for a while.
-    fn idle(&mut self, ran: bool) {
+    /// Reports a trigger that found nothing to do: the first one, and then one in a while, which is also an event.
+    fn report_idle(&mut self, timer: &Timer, started_ms: i64) {
         let now = self.clock.now_ms();
-        if !ran && now.saturating_sub(self.last_event_ms) >= IDLE_EVENT_MS {
-            self.last_event_ms = now;
-            self.tell(&QueryEvent::Idle { id: self.shared.id, run_id: self.shared.run_id, timestamp_ms: now });
+        if self.last_progress_ms.is_some_and(|last| now.saturating_sub(last) < self.idle_interval_ms) {
+            return;
         }
+        let facts = TriggerFacts {
+            run_id: self.shared.run_id,
+            name: self.shared.name.as_deref(),
+            batch_id: self.next_batch,
+            started_ms,
+            previous_started_ms: self.previous_trigger_ms,
+            start: &self.start,
+            end: &self.start,
+        };
+        let mut progress = report(&self.run, &facts, &BatchOutcome::default(), timer);
+        if !self.ran_any {
+            progress.sink.num_output_rows = -1;
+        }
+        self.shared.keep(Arc::new(progress));
+        if self.last_progress_ms.replace(now).is_some() {
+            self.tell(&QueryEvent::Idle { id: self.shared.id, run_id: self.shared.run_id, timestamp_ms: started_ms });
+        }
+    }
+
+    /// Says how far the query is: `available` is the end of what it reads now.
+    fn note_positions(&self, available: &[Option<Offset>]) {
+        let positions = self.run.plan.sources.iter().enumerate().map(|(index, bound)| SourcePosition {
+            description: bound.source.description(),
+            committed: self.start.get(index).cloned().flatten(),
+            available: available.get(index).cloned().flatten(),
+        });
+        *self.shared.positions.lock() = positions.collect();
     }
 
     fn timer(&self) -> Timer {

@@ -2,16 +2,19 @@
 
 mod batch;
 mod batch_loop;
+mod launch;
 mod quarantine;
 mod report;
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use millstream_core::sink::{OutputMode, Sink};
-use millstream_core::{Error, QueryProgress, Result, Trigger};
+use millstream_core::{Error, ErrorKind, Offset, QueryProgress, Result, Trigger};
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::Mutex;
@@ -22,7 +25,8 @@ use uuid::Uuid;
 
 use crate::expectation::Expectation;
 
-pub(crate) use batch_loop::{Launch, launch};
+pub use launch::QuerySettings;
+pub(crate) use launch::{Launch, Launched, launch};
 
 /// Where a query keeps its checkpoint.
 #[derive(Clone, Debug)]
@@ -42,6 +46,8 @@ pub struct QueryRequest {
     pub name: Option<String>,
     /// The plan, with [`StreamRelation`](crate::relation::StreamRelation)s in it.
     pub plan: LogicalPlan,
+    /// The columns as they reach the sink, by position: their names (which may repeat) and metadata. The plan's own by default.
+    pub output: Option<SchemaRef>,
     /// Where rows go.
     pub sink: Arc<dyn Sink>,
     /// What a batch hands to the sink.
@@ -54,6 +60,8 @@ pub struct QueryRequest {
     pub quarantine: Option<Arc<dyn Sink>>,
     /// Expectations on the rows that reach the sink.
     pub expectations: Vec<Expectation>,
+    /// Settings.
+    pub settings: QuerySettings,
 }
 
 /// What a query tells its listeners.
@@ -128,10 +136,17 @@ pub(crate) struct Shared {
     pub(crate) id: Uuid,
     pub(crate) run_id: Uuid,
     pub(crate) name: Option<String>,
-    pub(crate) explain: String,
+    /// Milliseconds since the epoch.
+    pub(crate) started_ms: i64,
+    /// The plan that it was started with.
+    pub(crate) logical: String,
+    /// The physical plan, once there is one.
+    pub(crate) explain: OnceLock<String>,
     pub(crate) checkpoint: Url,
     pub(crate) status: Mutex<QueryStatus>,
-    pub(crate) recent: Mutex<std::collections::VecDeque<Arc<QueryProgress>>>,
+    pub(crate) recent: Mutex<VecDeque<Arc<QueryProgress>>>,
+    pub(crate) recent_capacity: usize,
+    pub(crate) positions: Mutex<Vec<SourcePosition>>,
     pub(crate) live: batch::Live,
     pub(crate) lifecycle: watch::Sender<Lifecycle>,
     /// Counts the looks at the sources that found nothing new.
@@ -145,10 +160,44 @@ impl Shared {
     pub(crate) fn say(&self, message: &str, data: bool, active: bool) {
         *self.status.lock() = QueryStatus { message: message.to_owned(), is_data_available: data, is_trigger_active: active };
     }
+
+    pub(crate) fn keep(&self, progress: Arc<QueryProgress>) {
+        let mut recent = self.recent.lock();
+        if recent.len() >= self.recent_capacity {
+            recent.pop_front();
+        }
+        recent.push_back(progress);
+    }
+
+    /// Ends the query because of `outcome`, which is no failure when it was asked to stop.
+    pub(crate) fn end(&self, outcome: impl Into<Option<Error>>, listeners: &[Arc<dyn QueryListener>]) {
+        let stopped = self.stop.is_cancelled();
+        let error = outcome.into().filter(|error| !(stopped && error.kind() == ErrorKind::Cancelled)).map(Arc::new);
+        match &error {
+            Some(error) => {
+                tracing::error!(query = self.name.as_deref().unwrap_or("unnamed"), code = error.code(), "{error}");
+                self.say(&format!("Terminated with exception: {error}"), false, false);
+            }
+            None => self.say("Stopped", false, false),
+        }
+        let event = QueryEvent::Terminated { id: self.id, run_id: self.run_id, error: error.clone() };
+        for listener in listeners {
+            listener.on_event(&event);
+        }
+        self.lifecycle.send_replace(Lifecycle::Ended(error));
+    }
 }
 
-/// The most progress reports that a query keeps (Spark's `numRecentProgressUpdates`).
-pub(crate) const RECENT_PROGRESS: usize = 100;
+/// How far a query is in one source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourcePosition {
+    /// The source, as progress names it.
+    pub description: String,
+    /// The end of what is committed.
+    pub committed: Option<Offset>,
+    /// The end of what the running batch reads; the same as `committed` between batches.
+    pub available: Option<Offset>,
+}
 
 /// A running or ended query. Cloning gives another handle to the same query; dropping handles does not stop it.
 #[derive(Clone, Debug)]
@@ -208,9 +257,24 @@ impl StreamingQuery {
         self.0.live.rows()
     }
 
-    /// The physical plan as text.
-    pub fn explain(&self) -> &str {
-        &self.0.explain
+    /// The physical plan as text; `None` until there is one.
+    pub fn explain(&self) -> Option<&str> {
+        self.0.explain.get().map(String::as_str)
+    }
+
+    /// The logical plan as text.
+    pub fn explain_logical(&self) -> &str {
+        &self.0.logical
+    }
+
+    /// When it was started, milliseconds since the epoch.
+    pub fn started_ms(&self) -> i64 {
+        self.0.started_ms
+    }
+
+    /// How far it is in each of its sources, in plan order; empty until they are open.
+    pub fn positions(&self) -> Vec<SourcePosition> {
+        self.0.positions.lock().clone()
     }
 
     /// Asks the query to stop and waits until it has. A batch that runs is abandoned; it runs again when the query is started again.

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::expectation::Expectation;
 use crate::query::CheckpointLocation;
-use crate::{QueryRequest, Session, SessionOptions, StreamingQuery};
+use crate::{QueryRequest, QuerySettings, Session, SessionOptions, StreamingQuery};
 
 /// A clock that moves a millisecond at every look, and really sleeps.
 #[derive(Debug, Default)]
@@ -122,12 +122,14 @@ impl World {
         QueryRequest {
             name: Some("test".to_owned()),
             plan: self.session.plan_sql(sql).await.unwrap(),
+            output: None,
             sink: Arc::new(rows.clone()),
             mode: OutputMode::Append,
             trigger: Trigger::AvailableNow,
             checkpoint: CheckpointLocation { store: self.store.clone(), root: Path::from("ck"), url },
             quarantine: None,
             expectations: vec![],
+            settings: QuerySettings::default(),
         }
     }
 }

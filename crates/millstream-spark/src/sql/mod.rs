@@ -7,6 +7,7 @@ mod division;
 mod functions;
 mod literals;
 mod names;
+pub(crate) mod parse;
 mod planner;
 mod query;
 mod relation;

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, Schema, TimeUnit};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use millstream_core::{Error, Result};
 
-use super::{CHAR_VARCHAR, COMMENT, map_of, timestamp};
+use super::{CHAR_VARCHAR, COMMENT, INTERVAL, VARIANT, map_of, timestamp, variant};
 use crate::sql::{Cursor, Diagnostic, START, SourceFile, Variables};
 
 /// Reads a list of columns such as `a INT, b STRING NOT NULL COMMENT 'x', c STRUCT<x: INT>`.
@@ -40,6 +40,15 @@ pub fn parse_data_type(ddl: &str) -> Result<DataType> {
     whole(ddl, data_type).map(|parsed| parsed.data_type)
 }
 
+/// Reads one type as a nullable field without a name, which remembers what the type alone cannot say: the length of characters, the units
+/// of an interval.
+///
+/// # Errors
+/// As [`parse_schema`].
+pub fn parse_field_type(ddl: &str) -> Result<Field> {
+    whole(ddl, data_type).map(|parsed| parsed.field("", true, None))
+}
+
 fn whole<T>(ddl: &str, read: impl FnOnce(&mut Cursor<'_>) -> Result<T, Diagnostic>) -> Result<T> {
     let file = SourceFile::new("schema", ddl);
     let outcome = file.tokens(0..ddl.len(), &Variables::new()).and_then(|tokens| {
@@ -54,19 +63,19 @@ fn whole<T>(ddl: &str, read: impl FnOnce(&mut Cursor<'_>) -> Result<T, Diagnosti
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) data_type: DataType,
-    /// `char(5)` or `varchar(5)`.
-    length: Option<String>,
+    /// What the type alone cannot say, as a metadata entry: the length of characters, the units of an interval.
+    detail: Option<(&'static str, String)>,
 }
 
 impl Parsed {
     fn plain(data_type: DataType) -> Self {
-        Parsed { data_type, length: None }
+        Parsed { data_type, detail: None }
     }
 
     fn field(self, name: impl Into<String>, nullable: bool, comment: Option<String>) -> Field {
         let mut metadata = HashMap::new();
-        if let Some(length) = self.length {
-            metadata.insert(CHAR_VARCHAR.to_owned(), length);
+        if let Some((key, value)) = self.detail {
+            metadata.insert(key.to_owned(), value);
         }
         if let Some(comment) = comment {
             metadata.insert(COMMENT.to_owned(), comment);
@@ -156,14 +165,14 @@ fn data_type_at(cursor: &mut Cursor<'_>, depth: usize) -> Result<Parsed, Diagnos
             cursor.expect_token(&Token::LParen)?;
             let length = cursor.integer("the length")?;
             cursor.expect_token(&Token::RParen)?;
-            return Ok(Parsed { data_type: DataType::Utf8, length: Some(format!("{name}({length})")) });
+            return Ok(Parsed { data_type: DataType::Utf8, detail: Some((CHAR_VARCHAR, format!("{name}({length})"))) });
         }
         "decimal" | "dec" | "numeric" => decimal(cursor)?,
         "time" => {
             time_precision(cursor)?;
             DataType::Time64(TimeUnit::Nanosecond)
         }
-        "interval" => interval(cursor)?,
+        "interval" => return interval(cursor),
         "array" => {
             cursor.expect_token(&Token::Lt)?;
             let element = data_type_at(cursor, depth + 1)?;
@@ -202,7 +211,8 @@ fn data_type_at(cursor: &mut Cursor<'_>, depth: usize) -> Result<Parsed, Diagnos
             cursor.expect_closing_angle()?;
             DataType::Struct(fields.into())
         }
-        "variant" | "geometry" | "geography" => {
+        "variant" => return Ok(Parsed { data_type: variant(), detail: Some((VARIANT, "true".to_owned())) }),
+        "geometry" | "geography" => {
             return Err(unsupported(position, &word.to_ascii_uppercase()).with_hint("use STRING or BINARY"));
         }
         "char_length" | "text" | "datetime" | "number" | "uuid" | "json" | "bool" | "bytes" | "float4" | "float8" | "int64" | "int32" => {
@@ -297,21 +307,29 @@ fn time_precision(cursor: &mut Cursor<'_>) -> Result<(), Diagnostic> {
 const DAY_TIME: &[&str] = &["day", "hour", "minute", "second"];
 const YEAR_MONTH: &[&str] = &["year", "month"];
 
-fn interval(cursor: &mut Cursor<'_>) -> Result<DataType, Diagnostic> {
+fn interval(cursor: &mut Cursor<'_>) -> Result<Parsed, Diagnostic> {
     for (units, data_type) in
         [(DAY_TIME, DataType::Duration(TimeUnit::Microsecond)), (YEAR_MONTH, DataType::Interval(IntervalUnit::YearMonth))]
     {
         let Some(from) = units.iter().position(|unit| cursor.is(unit)) else { continue };
         cursor.advance();
+        let mut to = from;
         if cursor.eat(&["TO"]) {
-            match units.iter().position(|unit| cursor.is(unit)) {
-                Some(to) if to > from => drop(cursor.advance()),
+            to = match units.iter().position(|unit| cursor.is(unit)) {
+                Some(to) if to > from => to,
                 _ => return Err(cursor.expected("a smaller unit")),
-            }
+            };
+            cursor.advance();
         }
-        return Ok(data_type);
+        let name = |unit: usize| units.get(unit).copied().unwrap_or_default();
+        let detail = match (from, to) {
+            (0, to) if to + 1 == units.len() => None,
+            (from, to) if from == to => Some((INTERVAL, name(from).to_owned())),
+            (from, to) => Some((INTERVAL, format!("{} to {}", name(from), name(to)))),
+        };
+        return Ok(Parsed { data_type, detail });
     }
-    Ok(DataType::Interval(IntervalUnit::MonthDayNano))
+    Ok(Parsed::plain(DataType::Interval(IntervalUnit::MonthDayNano)))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use millstream_core::{Error, Result};
 use serde_json::{Map, Value, json};
 
-use super::{CHAR_VARCHAR, map_of, parse_data_type, simple_name};
+use super::{INTERVAL, VARIANT, map_of, parse_field_type, simple_name, simple_name_of};
 
 /// Reads `{"type":"struct","fields":[…]}`.
 ///
@@ -30,8 +30,8 @@ fn invalid(what: impl std::fmt::Display) -> Error {
     Error::invalid("INVALID_SCHEMA.PARSE_ERROR", format!("cannot read the JSON of a schema: {what}")).with_sqlstate("42K07")
 }
 
-/// A type, and the text of `char(n)` or `varchar(n)`.
-fn data_type(value: &Value, at: &str) -> Result<(DataType, Option<String>)> {
+/// A type, and what the field that has it must remember.
+fn data_type(value: &Value, at: &str) -> Result<(DataType, HashMap<String, String>)> {
     match value {
         Value::String(name) => named(name, at),
         Value::Object(object) => match object.get("type").and_then(Value::as_str) {
@@ -40,16 +40,16 @@ fn data_type(value: &Value, at: &str) -> Result<(DataType, Option<String>)> {
                     return Err(invalid(format!("{at} is a struct without 'fields'")));
                 };
                 let fields = fields.iter().map(|value| field(value, at)).collect::<Result<Vec<Field>>>()?;
-                Ok((DataType::Struct(fields.into()), None))
+                Ok((DataType::Struct(fields.into()), HashMap::new()))
             }
             Some("array") => {
                 let element = member(object, "elementType", at)?;
-                Ok((DataType::List(Arc::new(inner("element", element, flag(object, "containsNull"), at)?)), None))
+                Ok((DataType::List(Arc::new(inner("element", element, flag(object, "containsNull"), at)?)), HashMap::new()))
             }
             Some("map") => {
                 let key = inner("key", member(object, "keyType", at)?, false, at)?;
                 let value = inner("value", member(object, "valueType", at)?, flag(object, "valueContainsNull"), at)?;
-                Ok((map_of(key, value), None))
+                Ok((map_of(key, value), HashMap::new()))
             }
             Some(other) => Err(invalid(format!("{at} has the unknown type '{other}'"))),
             None => Err(invalid(format!("{at} has no 'type'"))),
@@ -58,11 +58,10 @@ fn data_type(value: &Value, at: &str) -> Result<(DataType, Option<String>)> {
     }
 }
 
-fn named(name: &str, at: &str) -> Result<(DataType, Option<String>)> {
-    // The words are those of DDL; lengths are kept beside the type.
-    let data_type = parse_data_type(name).map_err(|_| invalid(format!("{at} has the unknown type '{name}'")))?;
-    let length = (name.starts_with("char(") || name.starts_with("varchar(")).then(|| name.to_owned());
-    Ok((data_type, length))
+fn named(name: &str, at: &str) -> Result<(DataType, HashMap<String, String>)> {
+    // The words are those of DDL; what the type alone cannot say is kept beside it.
+    let field = parse_field_type(name).map_err(|_| invalid(format!("{at} has the unknown type '{name}'")))?;
+    Ok((field.data_type().clone(), field.metadata().clone()))
 }
 
 fn member<'a>(object: &'a Map<String, Value>, name: &str, at: &str) -> Result<&'a Value> {
@@ -74,8 +73,7 @@ fn flag(object: &Map<String, Value>, name: &str) -> bool {
 }
 
 fn inner(name: &str, value: &Value, nullable: bool, at: &str) -> Result<Field> {
-    let (data_type, length) = data_type(value, &format!("the {name} of {at}"))?;
-    let metadata = length.map(|length| (CHAR_VARCHAR.to_owned(), length)).into_iter().collect();
+    let (data_type, metadata) = data_type(value, &format!("the {name} of {at}"))?;
     Ok(Field::new(name, data_type, nullable).with_metadata(metadata))
 }
 
@@ -84,19 +82,15 @@ fn field(value: &Value, at: &str) -> Result<Field> {
         return Err(invalid(format!("a field of {at} has no name")));
     };
     let place = format!("field '{name}'");
-    let (data_type, length) = data_type(member(object, "type", &place)?, &place)?;
-    let mut metadata: HashMap<String, String> = HashMap::new();
+    let (data_type, mut metadata) = data_type(member(object, "type", &place)?, &place)?;
     if let Some(entries) = object.get("metadata").and_then(Value::as_object) {
         metadata.extend(entries.iter().map(|(key, value)| (key.clone(), metadata_text(value))));
-    }
-    if let Some(length) = length {
-        metadata.insert(CHAR_VARCHAR.to_owned(), length);
     }
     Ok(Field::new(name, data_type, flag(object, "nullable")).with_metadata(metadata))
 }
 
 /// Arrow keeps metadata as text. A string stays as it is unless it could be taken for other JSON.
-fn metadata_text(value: &Value) -> String {
+pub(crate) fn metadata_text(value: &Value) -> String {
     match value {
         Value::String(text) if serde_json::from_str::<Value>(text).is_err() => text.clone(),
         other => other.to_string(),
@@ -107,36 +101,44 @@ fn metadata_value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
+/// The metadata that the user sees: what we keep there for ourselves is left out.
+pub(crate) fn user_metadata(field: &Field) -> Option<Map<String, Value>> {
+    let mut entries: Vec<(&String, &String)> =
+        field.metadata().iter().filter(|(key, _)| ![INTERVAL, VARIANT].contains(&key.as_str())).collect();
+    entries.sort();
+    let metadata: Map<String, Value> = entries.into_iter().map(|(key, text)| (key.clone(), metadata_value(text))).collect();
+    (!metadata.is_empty()).then_some(metadata)
+}
+
 fn struct_json<'a>(fields: impl Iterator<Item = &'a Field>) -> Value {
     let fields: Vec<Value> = fields
         .map(|field| {
-            let mut entries: Vec<(&String, &String)> = field.metadata().iter().collect();
-            entries.sort();
-            let metadata: Map<String, Value> = entries.into_iter().map(|(key, text)| (key.clone(), metadata_value(text))).collect();
-            json!({"name": field.name(), "type": type_json(field.data_type()), "nullable": field.is_nullable(), "metadata": metadata})
+            let metadata = user_metadata(field).unwrap_or_default();
+            json!({"name": field.name(), "type": type_json(field), "nullable": field.is_nullable(), "metadata": metadata})
         })
         .collect();
     json!({"type": "struct", "fields": fields})
 }
 
-fn type_json(data_type: &DataType) -> Value {
-    match data_type {
+fn type_json(field: &Field) -> Value {
+    match field.data_type() {
         DataType::Int8 => "byte".into(),
         DataType::Int16 => "short".into(),
         DataType::Int32 => "integer".into(),
         DataType::Int64 => "long".into(),
         DataType::List(element) | DataType::LargeList(element) | DataType::ListView(element) | DataType::FixedSizeList(element, _) => {
-            json!({"type": "array", "elementType": type_json(element.data_type()), "containsNull": element.is_nullable()})
+            json!({"type": "array", "elementType": type_json(element), "containsNull": element.is_nullable()})
         }
+        DataType::Struct(_) if field.metadata().contains_key(VARIANT) => "variant".into(),
         DataType::Struct(fields) => struct_json(fields.iter().map(AsRef::as_ref)),
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(pair) => {
-                let of = |index: usize| pair.get(index).map_or(Value::Null, |field| type_json(field.data_type()));
+                let of = |index: usize| pair.get(index).map_or(Value::Null, |field| type_json(field));
                 let nullable = pair.get(1).is_some_and(|field| field.is_nullable());
                 json!({"type": "map", "keyType": of(0), "valueType": of(1), "valueContainsNull": nullable})
             }
-            other => type_json(other),
+            other => simple_name(other).into(),
         },
-        other => simple_name(other).into(),
+        _ => simple_name_of(field).into(),
     }
 }

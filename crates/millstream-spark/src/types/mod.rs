@@ -10,27 +10,44 @@
 //! | `INTERVAL YEAR TO MONTH` and its parts | `Interval(YearMonth)` |
 //! | `INTERVAL` | `Interval(MonthDayNano)` |
 //! | `TIME(p)` | `Time64(ns)` |
+//! | `VARIANT` | `Struct` of `value` and `metadata`, marked in the field's metadata |
 //! | `ARRAY`, `MAP`, `STRUCT` | `List` of `element`, `Map` of `key` and `value`, `Struct` |
 
 mod ddl;
+mod interval;
 mod json;
 mod names;
+mod proto;
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
 
-pub use ddl::{parse_data_type, parse_schema};
+pub use ddl::{parse_data_type, parse_field_type, parse_schema};
+pub use interval::{CalendarInterval, parse_fixed_ms, parse_interval};
 pub use json::{schema_from_json, schema_to_json};
-pub use names::{ddl_type, quote, simple_name, to_ddl};
+pub use names::{ddl_type, quote, simple_name, simple_name_of, to_ddl};
+pub use proto::{from_proto, struct_to_proto, to_proto};
 
 pub(crate) use ddl::{column_type, same_name_twice};
+pub(crate) use json::{metadata_text, user_metadata};
 
 /// The metadata key under which Spark keeps the length of `CHAR(n)` and `VARCHAR(n)`.
 pub const CHAR_VARCHAR: &str = "__CHAR_VARCHAR_TYPE_STRING";
 
 /// The metadata key of a column's comment.
 pub const COMMENT: &str = "comment";
+
+/// The metadata key of the units of an interval, `day`, `day to second`, `year to month`, where they are not the widest.
+pub const INTERVAL: &str = "spark.interval";
+
+/// The metadata key that marks a struct as a `VARIANT`.
+pub const VARIANT: &str = "spark.variant";
+
+/// Spark's `VARIANT`, without the mark that a field of the type carries.
+pub fn variant() -> DataType {
+    DataType::Struct(Fields::from(vec![Field::new("value", DataType::Binary, false), Field::new("metadata", DataType::Binary, false)]))
+}
 
 /// Spark's `TIMESTAMP`.
 pub fn timestamp() -> DataType {

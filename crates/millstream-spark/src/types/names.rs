@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema};
 
-use super::{CHAR_VARCHAR, COMMENT};
+use super::{CHAR_VARCHAR, COMMENT, INTERVAL, VARIANT};
 
 /// The columns as DDL, `a INT NOT NULL,b STRING COMMENT 'x'`, which [`parse_schema`](super::parse_schema) reads back.
 pub fn to_ddl(schema: &Schema) -> String {
@@ -23,8 +23,29 @@ fn column(field: &Field, separator: &str) -> String {
 fn of_field(field: &Field) -> String {
     match field.metadata().get(CHAR_VARCHAR) {
         Some(length) => length.to_ascii_uppercase(),
-        None => ddl_type(field.data_type()),
+        None => match field.data_type() {
+            DataType::Duration(_) | DataType::Interval(_) | DataType::Struct(_) if special(field).is_some() => {
+                simple_name_of(field).to_ascii_uppercase()
+            }
+            other => ddl_type(other),
+        },
     }
+}
+
+/// What a field's metadata makes of its type.
+fn special(field: &Field) -> Option<String> {
+    match field.data_type() {
+        DataType::Struct(_) => field.metadata().get(VARIANT).map(|_| "variant".to_owned()),
+        DataType::Duration(_) | DataType::Interval(IntervalUnit::YearMonth) => {
+            field.metadata().get(INTERVAL).map(|units| format!("interval {units}"))
+        }
+        _ => None,
+    }
+}
+
+/// The type of a field as [`simple_name`] writes it, with what its metadata adds: the units of an interval, variants.
+pub fn simple_name_of(field: &Field) -> String {
+    special(field).unwrap_or_else(|| simple_name(field.data_type()))
 }
 
 /// A name, in backticks unless it is a plain word.
@@ -73,16 +94,16 @@ pub fn simple_name(data_type: &DataType) -> String {
         DataType::Interval(IntervalUnit::YearMonth) => "interval year to month".into(),
         DataType::Interval(_) => "interval".into(),
         DataType::List(element) | DataType::LargeList(element) | DataType::ListView(element) | DataType::FixedSizeList(element, _) => {
-            format!("array<{}>", simple_name(element.data_type()))
+            format!("array<{}>", simple_name_of(element))
         }
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(pair) => {
-                format!("map<{}>", pair.iter().map(|field| simple_name(field.data_type())).collect::<Vec<_>>().join(","))
+                format!("map<{}>", pair.iter().map(|field| simple_name_of(field)).collect::<Vec<_>>().join(","))
             }
             other => simple_name(other),
         },
         DataType::Struct(fields) => {
-            let fields: Vec<String> = fields.iter().map(|field| format!("{}:{}", field.name(), simple_name(field.data_type()))).collect();
+            let fields: Vec<String> = fields.iter().map(|field| format!("{}:{}", field.name(), simple_name_of(field))).collect();
             format!("struct<{}>", fields.join(","))
         }
         DataType::Dictionary(_, value) => simple_name(value),

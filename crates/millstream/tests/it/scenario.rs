@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures::TryStreamExt;
 use millstream::system::{RandomIds, SystemClock};
 use millstream::wiring::Wiring;
-use millstream::{Error, ErrorKind, QueryRequest, Session, SessionOptions, Trigger};
+use millstream::{Error, ErrorKind, QueryRequest, QuerySettings, Session, SessionOptions, Trigger};
 use millstream_core::registry::{ReadRequest, Registry, WriteRequest};
 use millstream_core::sink::{OutputMode, Sink};
 use millstream_core::{Clock, Options};
@@ -155,12 +155,14 @@ async fn try_run(wiring: &Wiring, places: &Places, registry: Registry) -> Result
     let request = QueryRequest {
         name: Some("suite".to_owned()),
         plan: session.plan_sql("SELECT id, name FROM input").await.map_err(failed)?,
+        output: None,
         sink: sink(&session, &places.table).await.map_err(failed)?,
         mode: OutputMode::Append,
         trigger: Trigger::AvailableNow,
         checkpoint: wiring.checkpoint(&places.checkpoint).await.map_err(failed)?,
         quarantine: Some(sink(&session, &places.quarantine).await.map_err(failed)?),
         expectations: vec![],
+        settings: QuerySettings::default(),
     };
     let query = session.start(request).await.map_err(failed)?;
     query.await_termination().await.map_err(|error| Failed::from(&*error))

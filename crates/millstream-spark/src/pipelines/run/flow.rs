@@ -5,7 +5,7 @@ use millstream_core::sink::OutputMode;
 use millstream_core::{Options, Result, Trigger};
 use millstream_engine::plan::result_schema;
 use millstream_engine::session::BatchWritten;
-use millstream_engine::{QueryRequest, StreamingQuery};
+use millstream_engine::{QueryRequest, QuerySettings, StreamingQuery};
 
 use super::Pipeline;
 use super::place::directory;
@@ -35,12 +35,14 @@ impl Pipeline {
         let request = QueryRequest {
             name: Some(flow.name.to_string()),
             plan,
+            output: None,
             sink: self.sink(dataset, OutputMode::Append).await?,
             mode: OutputMode::Append,
             trigger,
             checkpoint: self.place.checkpoint(&flow.name, refresh),
             quarantine,
             expectations,
+            settings: QuerySettings::default(),
         };
         self.session.start(request).await.map_err(|error| error.within(format!("flow '{}'", flow.name)))
     }

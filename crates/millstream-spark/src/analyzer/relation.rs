@@ -1,0 +1,256 @@
+//! The analysis of one relation after another, from the leaves up.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use arrow::datatypes::{DataType, Schema};
+use arrow::record_batch::RecordBatch;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use millstream_core::{Error, Result};
+use millstream_engine::plan::is_streaming;
+use spark_connect_proto::relation::RelType;
+use spark_connect_proto::{Expression, Relation, WithRelations};
+
+use super::expression::{Resolver, Scope, Subqueries};
+use super::extend::Grouped;
+use super::gather::{DEPTH, Gathered, incomplete, too_deep};
+use super::{Analyzed, Attribute};
+use crate::functions::{Settings, Typed, cast, faults};
+
+/// An analyzed relation, with what the relations above it may still ask of it.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) plan: LogicalPlan,
+    pub(super) columns: Vec<Attribute>,
+    /// Columns that are not in `columns` but further below, where filters and sorts still find them; all are hidden.
+    pub(super) below: Vec<Attribute>,
+    /// The aggregation below, to which filters and sorts may add aggregates.
+    pub(super) grouped: Option<Rc<Grouped>>,
+}
+
+impl Node {
+    /// A relation of which no more can be asked.
+    pub(super) fn new(plan: LogicalPlan, columns: Vec<Attribute>) -> Node {
+        Node { plan, columns, below: Vec::new(), grouped: None }
+    }
+
+    /// The same columns over another plan.
+    pub(super) fn over(self, plan: LogicalPlan) -> Node {
+        Node { plan, ..self }
+    }
+
+    /// The columns that the user sees.
+    pub(super) fn visible(&self) -> impl Iterator<Item = &Attribute> {
+        self.columns.iter().filter(|column| !column.hidden)
+    }
+
+    /// The same relation, closed: what is below can no longer be reached.
+    pub(super) fn closed(self) -> Node {
+        Node::new(self.plan, self.columns)
+    }
+
+    pub(super) fn schema(&self) -> Schema {
+        Schema::new(self.visible().map(Attribute::to_field).collect::<Vec<_>>())
+    }
+}
+
+impl From<Node> for Analyzed {
+    fn from(node: Node) -> Self {
+        Analyzed { plan: node.plan, columns: node.columns }
+    }
+}
+
+impl From<Analyzed> for Node {
+    fn from(analyzed: Analyzed) -> Self {
+        Node::new(analyzed.plan, analyzed.columns)
+    }
+}
+
+/// Analyzes a plan whose leaves are known.
+pub(super) struct Analyzer<'a> {
+    pub(super) gathered: &'a Gathered,
+    pub(super) settings: &'a Settings,
+    pub(super) state: &'a SessionState,
+    /// What `WithRelations` around the current relation lists, innermost last: subqueries are found here by their plan ids.
+    references: RefCell<Vec<Relation>>,
+    depth: Cell<usize>,
+    /// The rows of the plans that this analysis asked for before, in the order in which it asks.
+    answers: &'a [Vec<RecordBatch>],
+    asked: Cell<usize>,
+    question: RefCell<Option<LogicalPlan>>,
+}
+
+impl<'a> Analyzer<'a> {
+    pub(super) fn new(gathered: &'a Gathered, settings: &'a Settings, state: &'a SessionState, answers: &'a [Vec<RecordBatch>]) -> Self {
+        Analyzer {
+            gathered,
+            settings,
+            state,
+            references: RefCell::default(),
+            depth: Cell::new(0),
+            answers,
+            asked: Cell::new(0),
+            question: RefCell::default(),
+        }
+    }
+
+    /// The plan whose rows are needed before the analysis can go on. Then it is done once more, with them.
+    pub(super) fn into_question(self) -> Option<LogicalPlan> {
+        self.question.into_inner()
+    }
+
+    /// The rows of a plan, for relations whose columns depend on data, such as a pivot without values.
+    pub(super) fn ask(&self, plan: LogicalPlan) -> Result<Vec<RecordBatch>> {
+        let place = self.asked.get();
+        self.asked.set(place + 1);
+        if let Some(answer) = self.answers.get(place) {
+            return Ok(answer.clone());
+        }
+        if is_streaming(&plan)? {
+            return Err(Error::invalid(
+                "_LEGACY_ERROR_TEMP_3102",
+                "Queries with streaming sources must be executed with writeStream.start(), or from a streaming table or flow definition \
+                 within a Spark Declarative Pipeline.",
+            ));
+        }
+        self.question.borrow_mut().get_or_insert(plan);
+        Err(Error::internal("the analysis waits for rows"))
+    }
+
+    /// Analyzes the whole plan.
+    pub(super) fn analyze(&self) -> Result<Analyzed> {
+        self.relation(&self.gathered.root, None).map(Analyzed::from)
+    }
+
+    /// Analyzes a relation. `outer` is the scope around a subquery or a lateral join.
+    pub(super) fn relation(&self, relation: &Relation, outer: Option<&Scope<'_>>) -> Result<Node> {
+        if self.depth.get() > DEPTH {
+            return Err(too_deep());
+        }
+        self.depth.set(self.depth.get() + 1);
+        let node = stacker::maybe_grow(256 * 1024, 4 * 1024 * 1024, || self.kind(relation, outer));
+        self.depth.set(self.depth.get() - 1);
+        let mut node = node?;
+        if let Some(plan_id) = relation.common.as_ref().and_then(|common| common.plan_id) {
+            for column in &mut node.columns {
+                if !column.plan_ids.contains(&plan_id) {
+                    column.plan_ids.push(plan_id);
+                }
+            }
+        }
+        Ok(node)
+    }
+
+    /// The input of a relation.
+    pub(super) fn input(&self, input: Option<&Relation>, outer: Option<&Scope<'_>>) -> Result<Node> {
+        self.relation(input.ok_or_else(|| incomplete("the input of a relation"))?, outer)
+    }
+
+    fn kind(&self, relation: &Relation, outer: Option<&Scope<'_>>) -> Result<Node> {
+        let Some(kind) = &relation.rel_type else { return Err(incomplete("a relation")) };
+        match kind {
+            RelType::CachedRemoteRelation(leaf) => self.leaf(leaf),
+            RelType::LocalRelation(local) => self.local_relation(local),
+            RelType::Range(range) => self.range(range),
+            RelType::Project(project) => self.project(project, outer),
+            RelType::Filter(filter) => self.filter(filter, outer),
+            RelType::Sort(sort) => self.sort(sort, outer),
+            RelType::Join(join) => self.join(join, outer),
+            RelType::SetOp(operation) => self.set_operation(operation, outer),
+            RelType::Deduplicate(deduplicate) => self.deduplicate(deduplicate, outer),
+            RelType::Limit(limit) => self.limit(limit, outer),
+            RelType::Offset(offset) => self.offset(offset, outer),
+            RelType::Tail(tail) => self.tail(tail, outer),
+            RelType::Sample(sample) => self.sample(sample, outer),
+            RelType::SampleBy(sample) => self.sample_by(sample, outer),
+            RelType::Repartition(repartition) => self.repartition(repartition, outer),
+            RelType::RepartitionByExpression(by) => self.repartition_by(by, outer),
+            RelType::Hint(hint) => self.hint(hint, outer),
+            RelType::LateralJoin(join) => self.lateral_join(join, outer),
+            RelType::AsOfJoin(join) => self.as_of_join(join, outer),
+            RelType::Unpivot(unpivot) => self.unpivot(unpivot, outer),
+            RelType::Transpose(transpose) => self.transpose(transpose, outer),
+            RelType::FillNa(fill) => self.fill_na(fill, outer),
+            RelType::DropNa(drop) => self.drop_na(drop, outer),
+            RelType::Replace(replace) => self.replace(replace, outer),
+            RelType::Summary(summary) => self.summary(summary, outer),
+            RelType::Describe(describe) => self.describe(describe, outer),
+            RelType::Crosstab(crosstab) => self.crosstab(crosstab, outer),
+            RelType::Cov(cov) => self.covariance(cov, outer),
+            RelType::Corr(corr) => self.correlation(corr, outer),
+            RelType::ApproxQuantile(quantile) => self.approx_quantile(quantile, outer),
+            RelType::FreqItems(items) => self.frequent_items(items, outer),
+            RelType::Parse(parse) => self.parse(parse, outer),
+            RelType::UnresolvedTableValuedFunction(function) => self.table_function(function, outer),
+            RelType::WithWatermark(with) => self.with_watermark(with, outer),
+            RelType::Aggregate(aggregate) => self.aggregate(aggregate, outer),
+            RelType::SubqueryAlias(alias) => self.subquery_alias(alias, outer),
+            RelType::WithRelations(with) => self.with_relations(with, outer),
+            RelType::WithColumns(with) => self.with_columns(with, outer),
+            RelType::WithColumnsRenamed(renamed) => self.with_columns_renamed(renamed, outer),
+            RelType::Drop(drop) => self.drop_columns(drop, outer),
+            RelType::ToDf(names) => self.to_df(names, outer),
+            RelType::ToSchema(to) => self.to_schema(to, outer),
+            other => Err(unsupported(other)),
+        }
+    }
+
+    fn with_relations(&self, with: &WithRelations, outer: Option<&Scope<'_>>) -> Result<Node> {
+        let outside = self.references.borrow().len();
+        self.references.borrow_mut().extend(with.references.iter().cloned());
+        let node = self.input(with.root.as_deref(), outer);
+        self.references.borrow_mut().truncate(outside);
+        node
+    }
+
+    /// Resolves an expression over columns.
+    pub(super) fn value(&self, expression: &Expression, scope: &Scope<'_>) -> Result<Typed> {
+        Resolver::new(self.settings, scope, self).value(expression)
+    }
+
+    /// Resolves a condition over columns; `what` is the operator that has it.
+    pub(super) fn condition(&self, expression: &Expression, scope: &Scope<'_>, what: &str) -> Result<Typed> {
+        let condition = self.value(expression, scope)?;
+        match &condition.data_type {
+            DataType::Boolean => Ok(condition),
+            DataType::Null => cast::implicit(condition, &DataType::Boolean, self.settings),
+            other => Err(faults::mismatch(
+                "FILTER_NOT_BOOLEAN",
+                format!("the condition of {what} is of type \"{}\" and not boolean", crate::types::ddl_type(other)),
+            )),
+        }
+    }
+
+    /// Whether two names are the same to this session.
+    pub(super) fn same(&self, one: &str, other: &str) -> bool {
+        if self.settings.case_sensitive { one == other } else { one == other || one.to_lowercase() == other.to_lowercase() }
+    }
+}
+
+impl Subqueries for Analyzer<'_> {
+    fn subquery(&self, relation: &Relation, outer: &Scope<'_>) -> Result<Analyzed> {
+        let node = self.relation(relation, Some(outer))?;
+        if is_streaming(&node.plan)? {
+            return Err(Error::invalid(
+                "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY",
+                "a subquery in an expression cannot read a stream: join the stream instead",
+            )
+            .with_sqlstate("42823"));
+        }
+        Ok(node.into())
+    }
+
+    fn relation(&self, plan_id: i64) -> Result<Relation> {
+        let of_id = |relation: &&Relation| relation.common.as_ref().is_some_and(|common| common.plan_id == Some(plan_id));
+        self.references.borrow().iter().rev().find(of_id).cloned().ok_or_else(|| {
+            Error::invalid("INVALID_PLAN_INPUT", format!("the plan has no subquery with the id {plan_id}")).with_sqlstate("42000")
+        })
+    }
+}
+
+fn unsupported(kind: &RelType) -> Error {
+    let text = format!("{kind:?}");
+    let name = text.split(['(', ' ', '{']).next().unwrap_or_default();
+    Error::invalid("UNSUPPORTED_FEATURE", format!("relations of the kind '{name}' are not supported")).with_sqlstate("0A000")
+}

@@ -1,0 +1,249 @@
+//! A client's session: settings, views, cached plans, artifacts and whatever else lives as long as it.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::TableProvider;
+use millstream_core::registry::ReadRequest;
+use millstream_core::{Error, Options, Result};
+use millstream_engine::Session;
+use parking_lot::{Mutex, RwLock};
+use spark_connect_proto::{Relation, read};
+
+use super::artifacts::Artifacts;
+use super::config::Confs;
+use super::host::Host;
+use crate::analyzer::{Analyzed, Leaf, Leaves};
+use crate::functions::Settings;
+
+/// Which session: sessions of different users never meet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionKey {
+    /// The user, as the client names itself.
+    pub user_id: String,
+    /// The client's UUID for the session.
+    pub session_id: String,
+}
+
+/// The temporary views that all sessions of a server share (`global_temp.v`), by name in lower case.
+pub type GlobalViews = Arc<RwLock<HashMap<String, Leaf>>>;
+
+/// A session. Shared by the operations and queries that run in it.
+#[derive(Debug)]
+pub struct ConnectSession {
+    /// Who the session belongs to.
+    pub key: SessionKey,
+    /// Our own id of it, which a client checks in every answer.
+    pub server_side_session_id: String,
+    /// The process around us.
+    pub host: Arc<dyn Host>,
+    /// The engine: plans, runs and keeps this session's streaming queries.
+    pub engine: Session,
+    /// Its settings (`spark.conf`).
+    pub confs: Confs,
+    /// Artifacts: local relations under `cache/<hash>`, Python files.
+    pub artifacts: Artifacts,
+    views: RwLock<HashMap<String, Leaf>>,
+    global_views: GlobalViews,
+    remote: RwLock<HashMap<String, Analyzed>>,
+    database: RwLock<String>,
+    parts: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl ConnectSession {
+    /// An empty session.
+    ///
+    /// # Errors
+    /// Those of the engine's set-up.
+    pub fn new(key: SessionKey, host: Arc<dyn Host>, global_views: GlobalViews) -> Result<Arc<Self>> {
+        let confs = Confs::new(&host.warehouse());
+        Self::build(key, host, global_views, confs, Artifacts::default())
+    }
+
+    fn build(key: SessionKey, host: Arc<dyn Host>, global_views: GlobalViews, confs: Confs, artifacts: Artifacts) -> Result<Arc<Self>> {
+        Ok(Arc::new(ConnectSession {
+            key,
+            server_side_session_id: host.ids().next().to_string(),
+            engine: host.session()?,
+            host,
+            confs,
+            artifacts,
+            views: RwLock::default(),
+            global_views,
+            remote: RwLock::default(),
+            database: RwLock::new(DEFAULT_DATABASE.to_owned()),
+            parts: Mutex::default(),
+        }))
+    }
+
+    /// A session that begins with what this one has: settings, views, artifacts, the current database. Its queries and operations stay here.
+    ///
+    /// # Errors
+    /// Those of the engine's set-up.
+    pub fn duplicate(&self, session_id: String) -> Result<Arc<Self>> {
+        let key = SessionKey { user_id: self.key.user_id.clone(), session_id };
+        let copy = Self::build(key, self.host.clone(), self.global_views.clone(), self.confs.clone(), self.artifacts.clone())?;
+        copy.views.write().clone_from(&self.views.read());
+        copy.database.write().clone_from(&self.database.read());
+        Ok(copy)
+    }
+
+    /// What expressions are compiled for, from `spark.sql.ansi.enabled`, `spark.sql.session.timeZone`, `spark.sql.caseSensitive` and
+    /// `spark.sql.timestampType`.
+    pub fn settings(&self) -> Settings {
+        self.confs.settings()
+    }
+
+    /// Resolves a plan.
+    ///
+    /// # Errors
+    /// Spark's conditions of analysis.
+    pub async fn analyze(&self, relation: &Relation) -> Result<Analyzed> {
+        super::analysis::analyze(relation, self, &self.settings(), &self.engine.context().state()).await
+    }
+
+    /// Spark's current database: `default` at first.
+    pub fn database(&self) -> String {
+        self.database.read().clone()
+    }
+
+    /// Makes another database the current one. It is not looked for.
+    pub fn set_database(&self, name: &str) {
+        name.clone_into(&mut self.database.write());
+    }
+
+    /// A temporary view of this session.
+    pub fn view(&self, name: &str) -> Option<Leaf> {
+        self.views.read().get(&name.to_lowercase()).cloned()
+    }
+
+    /// Names a relation. An earlier view of that name is replaced.
+    pub fn set_view(&self, name: &str, relation: Leaf) {
+        self.views.write().insert(name.to_lowercase(), relation);
+    }
+
+    /// Forgets a view; says whether there was one.
+    pub fn drop_view(&self, name: &str) -> bool {
+        self.views.write().remove(&name.to_lowercase()).is_some()
+    }
+
+    /// The names of the temporary views, in order.
+    pub fn view_names(&self) -> Vec<String> {
+        sorted(self.views.read().keys())
+    }
+
+    /// The views of `global_temp`.
+    pub fn global_views(&self) -> &GlobalViews {
+        &self.global_views
+    }
+
+    /// Keeps an analyzed plan, such as the rows of a batch for `foreachBatch`, until [`ConnectSession::forget`]. Gives the id by which a
+    /// client's `CachedRemoteRelation` names it.
+    pub fn remember(&self, plan: Analyzed) -> String {
+        let id = self.host.ids().next().to_string();
+        self.remote.write().insert(id.clone(), plan);
+        id
+    }
+
+    /// Forgets a plan kept by [`ConnectSession::remember`]; says whether there was one.
+    pub fn forget(&self, relation_id: &str) -> bool {
+        self.remote.write().remove(relation_id).is_some()
+    }
+
+    /// What a part of the service keeps for this session, made on first use.
+    pub fn part<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut parts = self.parts.lock();
+        let part = parts.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
+        // The map is keyed by the type, so the fallback is never reached.
+        part.downcast().unwrap_or_default()
+    }
+
+    async fn read(&self, format: &str, request: ReadRequest, streaming: bool, name: Option<String>) -> Result<Leaf> {
+        let provider: Arc<dyn TableProvider> = if streaming {
+            let mut relation = self.engine.stream_relation(format, request).await?;
+            relation.name = name;
+            Arc::new(relation)
+        } else {
+            Arc::new(self.engine.table_relation(format, request).await?)
+        };
+        Ok(Leaf::Table(provider))
+    }
+}
+
+/// The database that always exists.
+pub(super) const DEFAULT_DATABASE: &str = "default";
+
+/// The database of the views that sessions share.
+pub(super) const GLOBAL_TEMP: &str = "global_temp";
+
+fn sorted<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut names: Vec<String> = names.cloned().collect();
+    names.sort();
+    names
+}
+
+#[async_trait]
+impl Leaves for ConnectSession {
+    async fn named(&self, parts: &[String], streaming: bool, options: &Options) -> Result<Leaf> {
+        let not_found = || {
+            let name = parts.iter().map(|part| crate::types::quote(part)).collect::<Vec<_>>().join(".");
+            Error::invalid(
+                "TABLE_OR_VIEW_NOT_FOUND",
+                format!("the table or view {name} cannot be found: check the name, its database and the views of this session"),
+            )
+            .with_sqlstate("42P01")
+        };
+        match parts {
+            [view] => {
+                if let Some(leaf) = self.view(view) {
+                    return Ok(leaf);
+                }
+            }
+            [database, view] if database.eq_ignore_ascii_case(GLOBAL_TEMP) => {
+                return self.global_views.read().get(&view.to_lowercase()).cloned().ok_or_else(not_found);
+            }
+            _ => {}
+        }
+        let (database, table) = match parts {
+            [table] => (self.database(), table),
+            [database, table] => (database.clone(), table),
+            [catalog, database, table] if catalog.eq_ignore_ascii_case("spark_catalog") => (database.clone(), table),
+            _ => return Err(not_found()),
+        };
+        let _ = (database, table, streaming, options);
+        Err(not_found())
+    }
+
+    async fn source(&self, source: &read::DataSource, streaming: bool) -> Result<Leaf> {
+        let format = source.format.clone().filter(|format| !format.is_empty()).unwrap_or_else(|| self.confs.default_source());
+        let schema = match source.schema.as_deref().filter(|text| !text.is_empty()) {
+            Some(text) => Some(super::schema::parse(text)?),
+            None => None,
+        };
+        let options: Options = source.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let request = ReadRequest { schema, paths: source.paths.clone(), options };
+        self.read(&format, request, streaming, source.source_name.clone()).await
+    }
+
+    async fn remote(&self, relation_id: &str) -> Result<Leaf> {
+        self.remote.read().get(relation_id).cloned().map(Leaf::Analyzed).ok_or_else(|| {
+            Error::invalid(
+                "DATAFRAME_NOT_FOUND",
+                format!("no relation {relation_id} is kept in this session: it was released, or belongs to another session"),
+            )
+            .with_sqlstate("42704")
+        })
+    }
+
+    async fn cached(&self, hash: &str) -> Result<Arc<[u8]>> {
+        self.artifacts.get(&format!("cache/{hash}")).ok_or_else(|| {
+            Error::invalid(
+                "LOCAL_RELATION_NOT_FOUND",
+                format!("the local relation {hash} is not in this session: send it again as an artifact"),
+            )
+            .with_sqlstate("42704")
+        })
+    }
+}
