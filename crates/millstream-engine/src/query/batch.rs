@@ -9,11 +9,13 @@ use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Sink};
 use millstream_core::source::Split;
 use millstream_core::{Clock, Error, Result, crash};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::quarantine::BatchQuarantine;
 use super::report::{SourceCount, Timer};
+use crate::observe::Observed;
 use crate::plan::PreparedPlan;
 use crate::relation::Input;
 use crate::runner::BatchRunner;
@@ -47,6 +49,8 @@ pub(super) struct BatchRun {
     pub(super) mode: OutputMode,
     pub(super) query_id: uuid::Uuid,
     pub(super) clock: Arc<dyn Clock>,
+    /// How an observation is written into progress.
+    pub(super) describe: fn(&Observed) -> Value,
 }
 
 /// One batch, as recorded in `offsets/N`.
@@ -65,6 +69,7 @@ pub(super) struct BatchOutcome {
     pub(super) splits: u64,
     pub(super) quarantined: std::collections::BTreeMap<String, u64>,
     pub(super) expectations: std::collections::BTreeMap<String, millstream_core::progress::ExpectationProgress>,
+    pub(super) observed: std::collections::BTreeMap<String, Value>,
 }
 
 impl BatchRun {
@@ -133,6 +138,7 @@ impl BatchRun {
         }
         outcome.quarantined = quarantine.counts();
         outcome.expectations = self.plan.checks.counts();
+        outcome.observed = self.plan.observed()?.iter().map(|observed| (observed.name.clone(), (self.describe)(observed))).collect();
         outcome.committed = self.interruptible(self.sink.commit(&info, parts), cancel).await?;
         timer.lap("addBatch");
         Ok(outcome)

@@ -96,7 +96,7 @@ pub(super) fn report(run: &BatchRun, facts: &TriggerFacts<'_>, outcome: &BatchOu
         state_operators: Vec::new(),
         sources: sources.collect(),
         sink: SinkProgress { description: run.sink.description(), num_output_rows, metrics: outcome.committed.metrics.clone() },
-        observed_metrics: BTreeMap::new(),
+        observed_metrics: outcome.observed.clone(),
         millstream: Extras {
             quarantined: outcome.quarantined.values().sum(),
             quarantined_by_reason: outcome.quarantined.clone(),
