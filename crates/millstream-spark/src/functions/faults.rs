@@ -82,3 +82,35 @@ pub fn cast_overflow(value: impl Display, from: &DataType, to: &DataType) -> Err
         format!("the value {value} of type \"{}\" does not fit \"{}\": use `try_cast` to get NULL instead", ddl_type(from), ddl_type(to)),
     )
 }
+
+/// A number that does not fit the decimal that it should become.
+pub fn out_of_range(value: impl Display, precision: u8, scale: i8) -> Error {
+    row(
+        "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION",
+        "22003",
+        format!("the number {value} does not fit DECIMAL({precision}, {scale}): use a wider decimal, or set spark.sql.ansi.enabled to false to get NULL"),
+    )
+}
+
+/// A remainder of a division by zero.
+pub fn remainder_by_zero() -> Error {
+    row("REMAINDER_BY_ZERO", "22012", "remainder by zero: use `try_mod` to get NULL instead")
+}
+
+/// A small integer left its range.
+pub fn binary_overflow(left: impl Display, operator: &str, right: impl Display) -> Error {
+    row("BINARY_ARITHMETIC_OVERFLOW", "22003", format!("{left} {operator} {right} leaves the range of the type: use a wider type"))
+}
+
+/// The two sides of an operator have types that do not fit together.
+pub fn operands_differ(operator: &str, left: &DataType, right: &DataType) -> Error {
+    mismatch(
+        "BINARY_OP_DIFF_TYPES",
+        format!("the operands of `{operator}` have the types \"{}\" and \"{}\", which do not fit together", ddl_type(left), ddl_type(right)),
+    )
+}
+
+/// The two sides of an operator have one type, but not one that it takes.
+pub fn operands_wrong(operator: &str, expected: &str, actual: &DataType) -> Error {
+    mismatch("BINARY_OP_WRONG_TYPE", format!("`{operator}` takes {expected}, not \"{}\"", ddl_type(actual)))
+}

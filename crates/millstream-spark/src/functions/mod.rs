@@ -19,21 +19,26 @@ mod hash;
 mod interval;
 mod json;
 mod kernel;
+mod keys;
 mod lambda;
 mod map;
 mod math;
 mod misc;
+mod nested;
 mod registry;
 mod rows;
 mod settings;
 mod string;
 mod structure;
+#[cfg(test)]
+pub(crate) mod testing;
 mod time_zone;
 mod typed;
 mod url;
 mod variant;
 
 pub use call::{Argument, Call, LambdaBody};
+pub(crate) use conditional::normalized;
 pub use kernel::{Arguments, Kernel, call, scalar, udf};
 pub use registry::{Builder, Functions};
 pub use settings::{Settings, TimeZone};
