@@ -158,6 +158,10 @@ pub trait Sink: Debug + Send + Sync {
         let _ = (batch, parts);
     }
 
+    /// The query is asked to stop while this sink writes or commits: give up what waits for others. Called from another task, at most once a
+    /// batch.
+    fn interrupt(&self) {}
+
     /// Releases what the sink holds. Called once, when the query ends.
     async fn stop(&self) {}
 }

@@ -165,6 +165,15 @@ pub fn is_streaming(plan: &LogicalPlan) -> Result<bool> {
     streams(plan).map(|streams| !streams.is_empty())
 }
 
+/// The formats of the streams that a plan reads, each as often as there are streams of it.
+///
+/// # Errors
+/// Those of walking the plan.
+pub fn stream_formats(plan: &LogicalPlan) -> Result<Vec<&'static str>> {
+    let format = |relation: &StreamRelation| relation.provider.names().first().copied().unwrap_or("stream");
+    Ok(streams(plan)?.iter().map(|(_, relation)| format(relation)).collect())
+}
+
 /// Casts result columns to the types that sinks know: what DataFusion uses inside (views, dictionaries, nanoseconds) stays inside.
 fn normalise(plan: LogicalPlan) -> Result<LogicalPlan> {
     let schema = plan.schema().clone();

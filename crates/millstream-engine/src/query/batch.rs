@@ -1,5 +1,6 @@
 //! One batch: plan its input, run the plan, make the result visible.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use datafusion::execution::TaskContext;
@@ -103,7 +104,8 @@ impl BatchRun {
         live.begin(
             self.plan.inputs.iter().filter(|input| matches!(input.input, Input::Source(_))).map(|input| input.feed.clone()).collect(),
         );
-        let computed = self.runner.run(physical, self.context.clone(), self.sink.clone(), info.clone(), cancel.clone()).await;
+        let computing = self.runner.run(physical, self.context.clone(), self.sink.clone(), info.clone(), cancel.clone());
+        let computed = self.interruptible(computing, cancel).await;
         live.end();
         // The collectors hold the queue of the quarantine; without them its writer can end.
         for input in &self.plan.inputs {
@@ -131,9 +133,22 @@ impl BatchRun {
         }
         outcome.quarantined = quarantine.counts();
         outcome.expectations = self.plan.checks.counts();
-        outcome.committed = self.sink.commit(&info, parts).await?;
+        outcome.committed = self.interruptible(self.sink.commit(&info, parts), cancel).await?;
         timer.lap("addBatch");
         Ok(outcome)
+    }
+
+    /// Waits for work of the sink, which is told when the query is asked to stop meanwhile.
+    async fn interruptible<T>(&self, work: impl Future<Output = T>, cancel: &CancellationToken) -> T {
+        let mut work = pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => done,
+            () = cancel.cancelled() => {
+                self.sink.interrupt();
+                work.await
+            }
+        }
     }
 
     /// Gives every scan of the plan its splits.

@@ -63,6 +63,7 @@ pub(crate) async fn launch(launch: Launch) -> Result<Launched> {
         run_id: ids.next(),
         name: request.name.clone(),
         started_ms: clock.now_ms(),
+        logical: request.plan.display_indent().to_string(),
         explain: OnceLock::new(),
         checkpoint: checkpoint.url().clone(),
         status: Mutex::new(QueryStatus { message: "Initializing sources".to_owned(), is_data_available: false, is_trigger_active: false }),

@@ -138,6 +138,8 @@ pub(crate) struct Shared {
     pub(crate) name: Option<String>,
     /// Milliseconds since the epoch.
     pub(crate) started_ms: i64,
+    /// The plan that it was started with.
+    pub(crate) logical: String,
     /// The physical plan, once there is one.
     pub(crate) explain: OnceLock<String>,
     pub(crate) checkpoint: Url,
@@ -258,6 +260,11 @@ impl StreamingQuery {
     /// The physical plan as text; `None` until there is one.
     pub fn explain(&self) -> Option<&str> {
         self.0.explain.get().map(String::as_str)
+    }
+
+    /// The logical plan as text.
+    pub fn explain_logical(&self) -> &str {
+        &self.0.logical
     }
 
     /// When it was started, milliseconds since the epoch.

@@ -1,13 +1,303 @@
-//! Aggregations.
+//! Aggregations: `groupBy(…).agg(…)`, `GROUP BY`, and projections with aggregate functions.
 
+use std::rc::Rc;
+use std::sync::Arc;
+
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::logical_expr::{Aggregate as AggregatePlan, Expr, LogicalPlan, lit};
 use millstream_core::{Error, Result};
+use millstream_engine::from_datafusion;
+use millstream_engine::stateful::SessionWindow;
+use spark_connect_proto::aggregate::GroupType;
+use spark_connect_proto::expression::ExprType;
+use spark_connect_proto::{Aggregate, Expression};
 
-use super::project::Selected;
+use super::columns::{fresh, item, project};
+use super::expression::{Scope, name_parts};
+use super::extend::{Extraction, Grouped};
+use super::filter::ordinal;
+use super::gather::incomplete;
+use super::grouping_sets::Sets;
+use super::normalize::normalized;
+use super::project::{Selected, Wanted, contains_aggregate, give};
 use super::relation::{Analyzer, Node};
+use super::time_window::is_session;
+use super::{Attribute, visit};
+use crate::functions::Typed;
+
+/// What rows are grouped by.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    /// The expression over the input.
+    pub(super) expr: Expr,
+    /// The column of the groups.
+    pub(super) column: Attribute,
+}
 
 impl Analyzer<'_> {
-    /// An aggregation of all rows.
-    pub(super) fn aggregate_all(&self, _selected: Selected) -> Result<Node> {
-        Err(Error::internal("aggregations are not there"))
+    pub(super) fn aggregate(&self, aggregate: &Aggregate, outer: Option<&Scope<'_>>) -> Result<Node> {
+        let input = self.input(aggregate.input.as_deref(), outer)?;
+        if let Some(pivot) = &aggregate.pivot {
+            return self.pivot(input, aggregate, pivot, outer);
+        }
+        let wanted: Vec<&Expression> = aggregate.grouping_expressions.iter().chain(&aggregate.aggregate_expressions).collect();
+        let keys = self.keys(&input, aggregate, &wanted)?;
+        let sets = match aggregate.group_type() {
+            GroupType::Rollup => Some(Sets::rollup(keys.len())?),
+            GroupType::Cube => Some(Sets::cube(keys.len())?),
+            GroupType::GroupingSets => {
+                let sets: Vec<&[Expression]> = aggregate.grouping_sets.iter().map(|set| set.grouping_set.as_slice()).collect();
+                return self.grouping_sets(input, keys, &sets, &wanted, outer);
+            }
+            _ => None,
+        };
+        self.group(input, &keys, sets, &wanted, outer)
     }
+
+    /// The grouping expressions, with positions and aliases of the select list replaced by what they stand for.
+    fn keys(&self, input: &Node, aggregate: &Aggregate, wanted: &[&Expression]) -> Result<Vec<Expression>> {
+        let scope = Scope { columns: &input.columns, ..Scope::default() };
+        let resolver = super::expression::Resolver::new(self.settings, &scope, self);
+        let mut keys: Vec<Expression> = Vec::with_capacity(aggregate.grouping_expressions.len());
+        for key in &aggregate.grouping_expressions {
+            if let Some(position) = ordinal(key) {
+                keys.push(nth(wanted, position)?);
+                continue;
+            }
+            if let Some(ExprType::UnresolvedAttribute(attribute)) = &key.expr_type
+                && attribute.plan_id.is_none()
+            {
+                let parts = name_parts(&attribute.unparsed_identifier)?;
+                let alias = |expression: &&&Expression| match &expression.expr_type {
+                    Some(ExprType::Alias(alias)) => matches!(alias.name.as_slice(), [name] if parts.len() == 1 && parts.first().is_some_and(|part| self.same(part, name))),
+                    _ => false,
+                };
+                if resolver.value(key).is_err()
+                    && let Some(Expression { expr_type: Some(ExprType::Alias(alias)), .. }) = wanted.iter().find(alias)
+                {
+                    keys.push(alias.expr.as_deref().cloned().ok_or_else(|| incomplete("what an alias names"))?);
+                    continue;
+                }
+            }
+            keys.push(key.clone());
+        }
+        Ok(keys)
+    }
+
+    /// Groups rows by keys, or by each set of keys.
+    pub(super) fn group(
+        &self,
+        input: Node,
+        keys: &[Expression],
+        sets: Option<Sets>,
+        wanted: &[&Expression],
+        outer: Option<&Scope<'_>>,
+    ) -> Result<Node> {
+        let all: Vec<&Expression> = keys.iter().chain(wanted.iter().copied()).collect();
+        let (input, mut computed) = self.with_time_windows(input, &all, outer)?;
+        let scope = Scope { columns: &input.columns, outer, computed: &computed };
+        let mut resolved: Vec<Key> = Vec::with_capacity(keys.len());
+        let mut written: Vec<(Expression, usize)> = Vec::new();
+        let mut below: Vec<(Typed, Attribute)> = Vec::new();
+        let mut session: Option<(Expr, Attribute)> = None;
+        for key in keys {
+            let value = self.value(key, &scope)?;
+            if contains_aggregate(&value.expr) {
+                return Err(Error::invalid("GROUP_BY_AGGREGATE", "rows cannot be grouped by an aggregate: group by its arguments")
+                    .with_sqlstate("42903"));
+            }
+            if let Some(known) = resolved.iter().position(|known| known.expr == value.expr) {
+                written.push((unaliased(key).clone(), known));
+                continue;
+            }
+            let passing = input.columns.iter().find(|column| column.column() == value.expr);
+            let column = match (passing, normalized(&value)) {
+                (Some(column), _) if is_session(column) => {
+                    let group = Attribute { internal: fresh(), hidden: false, ..column.clone() };
+                    session = Some((value.expr.clone(), group.clone()));
+                    group
+                }
+                (Some(column), None) => column.clone(),
+                (passing, normal) => {
+                    let name = super::naming::name_of(key);
+                    let column = match passing {
+                        Some(column) => Attribute { internal: fresh(), ..column.clone() },
+                        None => Attribute::of(name, &value),
+                    };
+                    below.push((normal.unwrap_or_else(|| value.clone()), column.clone()));
+                    column
+                }
+            };
+            written.push((unaliased(key).clone(), resolved.len()));
+            resolved.push(Key { expr: value.expr, column });
+        }
+        let mut input = with_columns_below(input, below)?;
+        let mut more: Vec<Key> = Vec::new();
+        match sets {
+            Some(sets) => (input, more) = self.expand(input, &mut resolved, &sets, &mut computed, wanted)?,
+            None => super::grouping_sets::refuse_grouping(wanted)?,
+        }
+        let wanted: Vec<Wanted<'_>> = wanted.iter().map(|expression| Wanted::Expression(expression)).collect();
+        let selected = self.selected_over(input, &computed, &wanted, outer)?;
+        resolved.extend(more);
+        self.grouped(selected, resolved, written, session)
+    }
+
+    /// An aggregation of all rows.
+    pub(super) fn aggregate_all(&self, selected: Selected) -> Result<Node> {
+        self.grouped(selected, Vec::new(), Vec::new(), None)
+    }
+
+    fn grouped(
+        &self,
+        selected: Selected,
+        keys: Vec<Key>,
+        written: Vec<(Expression, usize)>,
+        session: Option<(Expr, Attribute)>,
+    ) -> Result<Node> {
+        let Selected { input, outputs } = selected;
+        let mut extraction = Extraction { keys: &keys, aggregates: Vec::new() };
+        let mut given: Vec<(Attribute, Typed)> = Vec::with_capacity(outputs.len());
+        for (mut attribute, mut value) in outputs {
+            value.expr = extraction.replace(value.expr)?;
+            let of_input = input.columns.iter().any(|column| column.internal == attribute.internal);
+            if of_input && value.expr != attribute.column() {
+                attribute.internal = fresh();
+            }
+            if let Some(key) = keys.iter().find(|key| key.column.column() == value.expr) {
+                attribute.nullable = key.column.nullable;
+                value.nullable = key.column.nullable;
+            }
+            given.push((attribute, value));
+        }
+        let aggregates: Vec<Expr> = extraction.aggregates.into_iter().map(|(expr, name)| expr.alias(name)).collect();
+        missing(&input, &keys, &given)?;
+        let columns = input.columns.clone();
+        let plan = match session {
+            Some((window, column)) => session_plan(input.plan, &keys, &window, &column, aggregates)?,
+            None => plain_plan(input.plan, &keys, aggregates)?,
+        };
+        let shown: Vec<Attribute> = given.iter().map(|(attribute, _)| attribute.clone()).collect();
+        let below: Vec<Attribute> = keys
+            .iter()
+            .map(|key| &key.column)
+            .filter(|column| !shown.iter().any(|known| known.internal == column.internal))
+            .map(|column| column.clone().hidden())
+            .collect();
+        let grouped = Grouped { input: columns, keys, written };
+        Ok(Node { plan: give(plan, given)?, columns: shown, below, grouped: Some(Rc::new(grouped)) })
+    }
+}
+
+/// The relation with more columns, which are hidden.
+pub(super) fn with_columns_below(input: Node, more: Vec<(Typed, Attribute)>) -> Result<Node> {
+    if more.is_empty() {
+        return Ok(input);
+    }
+    let mut items: Vec<Expr> = input.columns.iter().map(Attribute::column).collect();
+    let mut columns = input.columns;
+    for (value, column) in more {
+        items.push(item(&value, &column.internal, &input.plan)?);
+        columns.push(column.hidden());
+    }
+    Ok(Node { plan: project(input.plan, items)?, columns, below: input.below, grouped: input.grouped })
+}
+
+/// The expression that an alias names.
+pub(super) fn unaliased(expression: &Expression) -> &Expression {
+    match &expression.expr_type {
+        Some(ExprType::Alias(alias)) => alias.expr.as_deref().map_or(expression, unaliased),
+        _ => expression,
+    }
+}
+
+/// `GROUP BY 2`.
+fn nth(wanted: &[&Expression], position: i64) -> Result<Expression> {
+    let found = position.checked_sub(1).and_then(|index| usize::try_from(index).ok()).and_then(|index| wanted.get(index));
+    let Some(found) = found else {
+        return Err(Error::invalid(
+            "GROUP_BY_POS_OUT_OF_RANGE",
+            format!("GROUP BY position {position} is not in the select list of {} columns", wanted.len()),
+        )
+        .with_sqlstate("42805"));
+    };
+    let mut calls = Vec::new();
+    super::filter::aggregate_calls(&mut (*found).clone(), &mut calls);
+    if !calls.is_empty() {
+        return Err(Error::invalid("GROUP_BY_POS_AGGREGATE", format!("GROUP BY position {position} is an aggregate")).with_sqlstate("42903"));
+    }
+    Ok(unaliased(found).clone())
+}
+
+fn plain_plan(input: LogicalPlan, keys: &[Key], mut aggregates: Vec<Expr>) -> Result<LogicalPlan> {
+    if keys.is_empty() && aggregates.is_empty() {
+        let count = Expr::AggregateFunction(datafusion::logical_expr::expr::AggregateFunction::new_udf(
+            count_udaf(),
+            vec![lit(1_i64)],
+            false,
+            None,
+            Vec::new(),
+            None,
+        ));
+        aggregates.push(count.alias(fresh()));
+    }
+    let keys = keys.iter().map(|key| key.column.column()).collect();
+    AggregatePlan::try_new(Arc::new(input), keys, aggregates).map(LogicalPlan::Aggregate).map_err(from_datafusion)
+}
+
+fn session_plan(input: LogicalPlan, keys: &[Key], window: &Expr, column: &Attribute, aggregates: Vec<Expr>) -> Result<LogicalPlan> {
+    let bound = |name: &str| datafusion::functions::core::expr_fn::get_field(window.clone(), name);
+    let keys = keys.iter().filter(|key| key.column.internal != column.internal).map(|key| key.column.column()).collect();
+    let start = super::time_window::marked(bound("start"), column);
+    SessionWindow::try_new(input, keys, start, bound("end"), column.internal.clone(), aggregates).map(SessionWindow::into_plan)
+}
+
+/// Columns outside of aggregates must be keys.
+fn missing(input: &Node, keys: &[Key], outputs: &[(Attribute, Typed)]) -> Result<()> {
+    for (output, value) in outputs {
+        for column in value.expr.column_refs() {
+            let is_key = keys.iter().any(|key| key.column.internal == column.name);
+            let Some(lost) = input.columns.iter().find(|known| known.internal == column.name).filter(|_| !is_key) else { continue };
+            return Err(if keys.is_empty() {
+                Error::invalid(
+                    "MISSING_GROUP_BY",
+                    format!("`{}` is neither aggregated nor grouped by: there is no GROUP BY, so add one or use any_value", lost.name),
+                )
+            } else {
+                Error::invalid(
+                    "MISSING_AGGREGATION",
+                    format!(
+                        "`{}` is based on `{}`, which is not in the GROUP BY: add it there or use any_value(`{}`)",
+                        output.name, lost.name, lost.name
+                    ),
+                )
+            }
+            .with_sqlstate("42803"));
+        }
+    }
+    Ok(())
+}
+
+/// The calls of functions of certain names inside of expressions.
+pub(super) fn calls_of(expressions: &[&Expression], names: &[&str]) -> Vec<Expression> {
+    fn walk(expression: &mut Expression, names: &[&str], found: &mut Vec<Expression>) {
+        let name = match &expression.expr_type {
+            Some(ExprType::UnresolvedFunction(function)) => Some(function.function_name.to_lowercase()),
+            Some(ExprType::CallFunction(function)) => Some(function.function_name.to_lowercase()),
+            Some(ExprType::UnresolvedAttribute(attribute)) => Some(attribute.unparsed_identifier.to_lowercase()).filter(|name| name == "grouping__id"),
+            _ => None,
+        };
+        if name.is_some_and(|name| names.contains(&name.as_str())) {
+            if !found.iter().any(|known| known.expr_type == expression.expr_type) {
+                found.push(expression.clone());
+            }
+            return;
+        }
+        visit::parts(expression).into_iter().for_each(|part| walk(part, names, found));
+    }
+    let mut found = Vec::new();
+    for expression in expressions {
+        walk(&mut (*expression).clone(), names, &mut found);
+    }
+    found
 }

@@ -12,6 +12,7 @@ use millstream_engine::from_datafusion;
 use spark_connect_proto::Expression;
 
 use super::Attribute;
+use super::aggregate::Key;
 use super::columns::{column, fresh, project};
 use super::project::contains_aggregate;
 use super::relation::Node;
@@ -21,8 +22,8 @@ use super::relation::Node;
 pub(super) struct Grouped {
     /// The columns of its input.
     pub(super) input: Vec<Attribute>,
-    /// Its keys: the expression over the input, and the column in its output.
-    pub(super) keys: Vec<(Expr, Attribute)>,
+    /// Its keys.
+    pub(super) keys: Vec<Key>,
     /// Its keys as the user wrote them, by their place in `keys`.
     pub(super) written: Vec<(Expression, usize)>,
 }
@@ -42,7 +43,7 @@ pub(super) fn below(input: &Node, columns: &[Attribute]) -> Vec<Attribute> {
 
 /// Replaces keys and aggregates of an aggregation by columns of its output.
 pub(super) struct Extraction<'a> {
-    pub(super) keys: &'a [(Expr, Attribute)],
+    pub(super) keys: &'a [Key],
     /// The aggregates found, each with the name of its column.
     pub(super) aggregates: Vec<(Expr, String)>,
 }
@@ -51,8 +52,8 @@ impl Extraction<'_> {
     /// The expression over the output of the aggregation.
     pub(super) fn replace(&mut self, expr: Expr) -> Result<Expr> {
         let replaced = expr.transform_down(|part| {
-            if let Some((_, attribute)) = self.keys.iter().find(|(key, _)| *key == part) {
-                return Ok(Transformed::new(attribute.column(), true, TreeNodeRecursion::Jump));
+            if let Some(key) = self.keys.iter().find(|key| key.expr == part) {
+                return Ok(Transformed::new(key.column.column(), true, TreeNodeRecursion::Jump));
             }
             if !matches!(part, Expr::AggregateFunction(_)) {
                 return Ok(Transformed::no(part));
@@ -86,7 +87,7 @@ pub(super) fn extend(node: &Node, expressions: Vec<Expr>) -> Result<(LogicalPlan
         aggregates = extraction.aggregates;
         let of_input = |name: &str| grouped.input.iter().find(|column| column.internal == name);
         let given = |name: &str| node.columns.iter().chain(&node.below).any(|column| column.internal == name);
-        let is_key = |name: &str| grouped.keys.iter().any(|(_, key)| key.internal == name);
+        let is_key = |name: &str| grouped.keys.iter().any(|key| key.column.internal == name);
         if let Some(lost) =
             expr.column_refs().iter().find_map(|column| of_input(&column.name).filter(|_| !given(&column.name) && !is_key(&column.name)))
         {

@@ -90,8 +90,8 @@ impl Analyzer<'_> {
         view.columns.extend(input.below.iter().cloned());
         let Some(grouped) = &input.grouped else { return Ok(view) };
         for (written, place) in &grouped.written {
-            if let Some((_, attribute)) = grouped.keys.get(*place) {
-                view.add(written.clone(), attribute.clone().hidden());
+            if let Some(key) = grouped.keys.get(*place) {
+                view.add(written.clone(), key.column.clone().hidden());
             }
         }
         // The arguments of an aggregate are columns of the aggregation's input, whatever its output has under their names.
@@ -152,14 +152,15 @@ impl View {
     }
 }
 
-/// Finds the outermost calls of aggregate functions, those of window functions apart.
-fn aggregate_calls(expression: &mut Expression, calls: &mut Vec<Expression>) {
+/// Finds the outermost calls of aggregate functions with their clauses (`__filter` and its like), those over windows apart.
+pub(super) fn aggregate_calls(expression: &mut Expression, calls: &mut Vec<Expression>) {
     let name = match &expression.expr_type {
         Some(ExprType::UnresolvedFunction(function)) => Some(&function.function_name),
         Some(ExprType::CallFunction(function)) => Some(&function.function_name),
         _ => None,
     };
-    if name.is_some_and(|name| Aggregates::all().contains(&name.to_lowercase())) {
+    let is_aggregate = |name: &String| name.starts_with("__") || Aggregates::all().contains(&name.to_lowercase());
+    if name.is_some_and(is_aggregate) {
         calls.push(expression.clone());
         return;
     }

@@ -7,25 +7,45 @@
 //! the leaves up, without waiting ([`relation`]).
 
 mod aggregate;
+mod as_of;
+mod call;
 mod columns;
+mod deduplicate;
 mod expression;
 mod extend;
 mod filter;
 mod frame;
 mod gather;
 mod generate;
+mod grouping_sets;
+mod join;
+mod lateral;
 mod leaves;
+mod limit;
 mod literal_rows;
+mod missing_values;
 mod naming;
+mod normalize;
+mod parse;
+mod pivot;
 mod project;
 mod range;
 mod read;
 mod relation;
+mod reshape;
+mod rows;
+mod sample;
+mod set_operation;
+mod statistics;
 mod time_window;
 mod visit;
+mod watermark;
 
+use arrow::record_batch::RecordBatch;
 use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
 use millstream_core::Result;
+use millstream_engine::from_datafusion;
 use spark_connect_proto::Relation;
 
 pub use columns::{Analyzed, Attribute};
@@ -39,5 +59,29 @@ use crate::functions::Settings;
 /// Spark's conditions of analysis, and those of opening what the plan reads.
 pub async fn analyze(relation: &Relation, leaves: &dyn Leaves, settings: &Settings, state: &SessionState) -> Result<Analyzed> {
     let gathered = gather::gather(relation, leaves).await?;
-    relation::Analyzer::new(&gathered, settings, state).analyze()
+    let mut answers: Vec<Vec<RecordBatch>> = Vec::new();
+    loop {
+        let (outcome, question) = attempt(&gathered, settings, state, &answers);
+        match question {
+            None => return outcome,
+            Some(plan) => answers.push(rows(&plan, state).await?),
+        }
+    }
+}
+
+/// Analyzes as far as the rows known allow.
+fn attempt(
+    gathered: &gather::Gathered,
+    settings: &Settings,
+    state: &SessionState,
+    answers: &[Vec<RecordBatch>],
+) -> (Result<Analyzed>, Option<LogicalPlan>) {
+    let analyzer = relation::Analyzer::new(gathered, settings, state, answers);
+    let outcome = analyzer.analyze();
+    (outcome, analyzer.into_question())
+}
+
+async fn rows(plan: &LogicalPlan, state: &SessionState) -> Result<Vec<RecordBatch>> {
+    let physical = state.create_physical_plan(plan).await.map_err(from_datafusion)?;
+    datafusion::physical_plan::collect(physical, state.task_ctx()).await.map_err(from_datafusion)
 }

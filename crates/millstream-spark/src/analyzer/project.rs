@@ -62,11 +62,22 @@ impl Analyzer<'_> {
                 Wanted::Expression(value) | Wanted::Value { value, .. } => Some(*value),
             })
             .collect();
-        let (mut input, computed) = self.with_time_windows(input, &expressions, outer)?;
+        let (input, computed) = self.with_time_windows(input, &expressions, outer)?;
+        self.selected_over(input, &computed, wanted, outer)
+    }
+
+    /// The same where `computed` expressions are columns of the input already.
+    pub(super) fn selected_over(
+        &self,
+        mut input: Node,
+        computed: &[(Expression, usize)],
+        wanted: &[Wanted<'_>],
+        outer: Option<&Scope<'_>>,
+    ) -> Result<Selected> {
         let mut columns = input.columns.clone();
         let mut outputs: Vec<(Attribute, Typed)> = Vec::with_capacity(wanted.len());
         for wanted in wanted {
-            let scope = Scope { columns: &columns, outer, computed: &computed };
+            let scope = Scope { columns: &columns, outer, computed };
             let resolver = Resolver::new(self.settings, &scope, self);
             let (given, is_alias) = match wanted {
                 Wanted::Column(index) => {

@@ -4,9 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use arrow::datatypes::{DataType, Schema};
+use arrow::record_batch::RecordBatch;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use millstream_core::{Error, Result};
+use millstream_engine::plan::is_streaming;
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{Expression, Relation, WithRelations};
 
@@ -73,11 +75,47 @@ pub(super) struct Analyzer<'a> {
     /// What `WithRelations` around the current relation lists, innermost last: subqueries are found here by their plan ids.
     references: RefCell<Vec<Relation>>,
     depth: Cell<usize>,
+    /// The rows of the plans that this analysis asked for before, in the order in which it asks.
+    answers: &'a [Vec<RecordBatch>],
+    asked: Cell<usize>,
+    question: RefCell<Option<LogicalPlan>>,
 }
 
 impl<'a> Analyzer<'a> {
-    pub(super) fn new(gathered: &'a Gathered, settings: &'a Settings, state: &'a SessionState) -> Self {
-        Analyzer { gathered, settings, state, references: RefCell::default(), depth: Cell::new(0) }
+    pub(super) fn new(gathered: &'a Gathered, settings: &'a Settings, state: &'a SessionState, answers: &'a [Vec<RecordBatch>]) -> Self {
+        Analyzer {
+            gathered,
+            settings,
+            state,
+            references: RefCell::default(),
+            depth: Cell::new(0),
+            answers,
+            asked: Cell::new(0),
+            question: RefCell::default(),
+        }
+    }
+
+    /// The plan whose rows are needed before the analysis can go on. Then it is done once more, with them.
+    pub(super) fn into_question(self) -> Option<LogicalPlan> {
+        self.question.into_inner()
+    }
+
+    /// The rows of a plan, for relations whose columns depend on data, such as a pivot without values.
+    pub(super) fn ask(&self, plan: LogicalPlan) -> Result<Vec<RecordBatch>> {
+        let place = self.asked.get();
+        self.asked.set(place + 1);
+        if let Some(answer) = self.answers.get(place) {
+            return Ok(answer.clone());
+        }
+        if is_streaming(&plan)? {
+            return Err(Error::invalid(
+                "_LEGACY_ERROR_TEMP_3102",
+                "Queries with streaming sources must be executed with writeStream.start(), or from a streaming table or flow definition \
+                 within a Spark Declarative Pipeline.",
+            ));
+        }
+        self.question.borrow_mut().get_or_insert(plan);
+        Err(Error::internal("the analysis waits for rows"))
     }
 
     /// Analyzes the whole plan.
@@ -118,6 +156,35 @@ impl<'a> Analyzer<'a> {
             RelType::Project(project) => self.project(project, outer),
             RelType::Filter(filter) => self.filter(filter, outer),
             RelType::Sort(sort) => self.sort(sort, outer),
+            RelType::Join(join) => self.join(join, outer),
+            RelType::SetOp(operation) => self.set_operation(operation, outer),
+            RelType::Deduplicate(deduplicate) => self.deduplicate(deduplicate, outer),
+            RelType::Limit(limit) => self.limit(limit, outer),
+            RelType::Offset(offset) => self.offset(offset, outer),
+            RelType::Tail(tail) => self.tail(tail, outer),
+            RelType::Sample(sample) => self.sample(sample, outer),
+            RelType::SampleBy(sample) => self.sample_by(sample, outer),
+            RelType::Repartition(repartition) => self.repartition(repartition, outer),
+            RelType::RepartitionByExpression(by) => self.repartition_by(by, outer),
+            RelType::Hint(hint) => self.hint(hint, outer),
+            RelType::LateralJoin(join) => self.lateral_join(join, outer),
+            RelType::AsOfJoin(join) => self.as_of_join(join, outer),
+            RelType::Unpivot(unpivot) => self.unpivot(unpivot, outer),
+            RelType::Transpose(transpose) => self.transpose(transpose, outer),
+            RelType::FillNa(fill) => self.fill_na(fill, outer),
+            RelType::DropNa(drop) => self.drop_na(drop, outer),
+            RelType::Replace(replace) => self.replace(replace, outer),
+            RelType::Summary(summary) => self.summary(summary, outer),
+            RelType::Describe(describe) => self.describe(describe, outer),
+            RelType::Crosstab(crosstab) => self.crosstab(crosstab, outer),
+            RelType::Cov(cov) => self.covariance(cov, outer),
+            RelType::Corr(corr) => self.correlation(corr, outer),
+            RelType::ApproxQuantile(quantile) => self.approx_quantile(quantile, outer),
+            RelType::FreqItems(items) => self.frequent_items(items, outer),
+            RelType::Parse(parse) => self.parse(parse, outer),
+            RelType::UnresolvedTableValuedFunction(function) => self.table_function(function, outer),
+            RelType::WithWatermark(with) => self.with_watermark(with, outer),
+            RelType::Aggregate(aggregate) => self.aggregate(aggregate, outer),
             RelType::SubqueryAlias(alias) => self.subquery_alias(alias, outer),
             RelType::WithRelations(with) => self.with_relations(with, outer),
             RelType::WithColumns(with) => self.with_columns(with, outer),
@@ -163,7 +230,15 @@ impl<'a> Analyzer<'a> {
 
 impl Subqueries for Analyzer<'_> {
     fn subquery(&self, relation: &Relation, outer: &Scope<'_>) -> Result<Analyzed> {
-        self.relation(relation, Some(outer)).map(Analyzed::from)
+        let node = self.relation(relation, Some(outer))?;
+        if is_streaming(&node.plan)? {
+            return Err(Error::invalid(
+                "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY",
+                "a subquery in an expression cannot read a stream: join the stream instead",
+            )
+            .with_sqlstate("42823"));
+        }
+        Ok(node.into())
     }
 
     fn relation(&self, plan_id: i64) -> Result<Relation> {

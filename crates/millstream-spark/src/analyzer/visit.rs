@@ -1,8 +1,8 @@
 //! The parts of an unresolved plan: the relations below a relation, its expressions, and the expressions inside of them.
 
-use spark_connect_proto::expression::{ExprType, SortOrder, subquery_expression, window};
+use spark_connect_proto::expression::{ExprType, SortOrder, window};
 use spark_connect_proto::relation::RelType;
-use spark_connect_proto::{Expression, Relation};
+use spark_connect_proto::{Expression, Relation, subquery_expression};
 
 /// The relations right below a relation.
 pub(super) fn inputs(relation: &mut Relation) -> Vec<&mut Relation> {

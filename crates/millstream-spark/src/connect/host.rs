@@ -9,6 +9,8 @@ use millstream_core::{Clock, Ids, Result};
 use millstream_engine::Session;
 use millstream_engine::query::CheckpointLocation;
 
+use crate::python::PythonOptions;
+
 /// Connectors, stores, time and identifiers of a process that serves Spark Connect. The binary implements it.
 #[async_trait]
 pub trait Host: Debug + Send + Sync {
@@ -45,6 +47,11 @@ pub trait Host: Debug + Send + Sync {
 
     /// The root of tables (`spark.sql.warehouse.dir`) as a URL without a slash at the end.
     fn warehouse(&self) -> String;
+
+    /// Whether and with what functions of clients in Python are run.
+    fn python(&self) -> PythonOptions {
+        PythonOptions::default()
+    }
 
     /// The address at which clients reach this service (`sc://127.0.0.1:15002`), for Python workers that connect back; `None` until it
     /// listens.

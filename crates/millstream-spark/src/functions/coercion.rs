@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, Schema};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{ColumnarValue, Expr, Volatility};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::scalar::ScalarValue;
@@ -221,14 +222,17 @@ pub fn to_common_type(name: &str, values: Vec<Typed>, settings: &Settings) -> Re
         };
     }
     let units = common_units(&common, &values);
-    let values = values.into_iter().map(|value| {
-        let value = cast::implicit(value, &common, settings)?;
-        Ok(match &units {
-            Some(units) => value.with_metadata(units.metadata()),
-            None => value,
+    let values = values
+        .into_iter()
+        .map(|value| {
+            let value = cast::implicit(value, &common, settings)?;
+            Ok(match &units {
+                Some(units) => value.with_metadata(units.metadata()),
+                None => value,
+            })
         })
-    });
-    Ok((common, values.collect::<Result<_>>()?))
+        .collect::<Result<_>>()?;
+    Ok((common, values))
 }
 
 /// The units that hold the intervals of all values, if they are year-month or day-time intervals.
@@ -248,7 +252,7 @@ pub fn constant_of(value: &Typed) -> Option<ScalarValue> {
     if !is_constant(&value.expr) {
         return None;
     }
-    let expression = create_physical_expr(&value.expr, &DFSchema::empty(), &ExecutionProps::new()).ok()?;
+    let expression = create_physical_expr(&value.expr, &DFSchema::empty(), &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).ok()?;
     match expression.evaluate(&row).ok()? {

@@ -1,7 +1,8 @@
 //! Arrays of arguments as arrays of the type that a builder gave them.
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, MapArray, PrimitiveArray, PrimitiveBuilder, StringArray, StructArray,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, MapArray, PrimitiveArray, PrimitiveBuilder, StringArray,
+    StructArray,
 };
 use millstream_core::{Error, Result};
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, ListArray, MapArray, StructArray};
+use arrow::array::{Array, ArrayRef, ListArray, MapArray, StructArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type, IntervalUnit};
 use arrow::row::{RowConverter, Rows, SortField};
 use millstream_core::Result;

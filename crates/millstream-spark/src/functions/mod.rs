@@ -25,6 +25,7 @@ mod math;
 mod misc;
 mod nested;
 mod registry;
+mod rows;
 mod settings;
 mod string;
 mod structure;

@@ -14,6 +14,7 @@
 //! | `ARRAY`, `MAP`, `STRUCT` | `List` of `element`, `Map` of `key` and `value`, `Struct` |
 
 mod ddl;
+mod interval;
 mod json;
 mod names;
 mod proto;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
 
 pub use ddl::{parse_data_type, parse_field_type, parse_schema};
+pub use interval::{CalendarInterval, parse_fixed_ms, parse_interval};
 pub use json::{schema_from_json, schema_to_json};
 pub use names::{ddl_type, quote, simple_name, simple_name_of, to_ddl};
 pub use proto::{from_proto, struct_to_proto, to_proto};

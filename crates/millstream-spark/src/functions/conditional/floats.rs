@@ -19,11 +19,12 @@ pub(crate) fn normalized(value: Typed) -> Typed {
     if !has_floats(&value.data_type) {
         return value;
     }
+    let metadata = value.metadata.clone();
     match value.as_literal() {
-        Some(ScalarValue::Float64(Some(number))) => Typed { metadata: value.metadata, ..Typed::literal(ScalarValue::Float64(Some(double(*number)))) },
-        Some(ScalarValue::Float32(Some(number))) => Typed { metadata: value.metadata, ..Typed::literal(ScalarValue::Float32(Some(float(*number)))) },
+        Some(ScalarValue::Float64(Some(number))) => Typed { metadata, ..Typed::literal(ScalarValue::Float64(Some(double(*number)))) },
+        Some(ScalarValue::Float32(Some(number))) => Typed { metadata, ..Typed::literal(ScalarValue::Float32(Some(float(*number)))) },
         _ => {
-            let (data_type, nullable, metadata) = (value.data_type.clone(), value.nullable, value.metadata.clone());
+            let (data_type, nullable) = (value.data_type.clone(), value.nullable);
             kernel::scalar(NAME, Normalized, vec![value], data_type, nullable).with_metadata(metadata)
         }
     }

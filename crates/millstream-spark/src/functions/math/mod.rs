@@ -12,3 +12,8 @@ pub(super) fn register(functions: &mut Functions) {
     operators::register(functions);
     sign::register(functions);
 }
+
+/// `to_char` of a number.
+pub(super) fn number_to_char(call: &super::Call<'_>) -> millstream_core::Result<super::Typed> {
+    Err(super::faults::unresolved_routine(call.name))
+}

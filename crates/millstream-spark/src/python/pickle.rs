@@ -1,0 +1,203 @@
+//! Rows as Python's pickle, for the functions that are given `Row`s one by one.
+//!
+//! A value is written in the internal form of its type (days, microseconds, tuples), which the types of PySpark turn into Python's own; the
+//! schema goes first, and each row is a call of its converter.
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, IntervalUnit, IntervalYearMonthType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+};
+use millstream_core::{Error, Result};
+
+use crate::types::{VARIANT, schema_to_json};
+
+/// The pickle of the list of rows in `batch`, as `pyspark.sql.Row`s.
+///
+/// # Errors
+/// `UNSUPPORTED_DATA_TYPE` for a column of a type that PySpark has no form for.
+pub(crate) fn pickle_rows(batch: &RecordBatch) -> Result<Vec<u8>> {
+    let mut out = Pickle(vec![0x80, 3]);
+    // The converter, kept as number 0: _create_row_inbound_converter(_parse_datatype_json_string(json)).
+    out.global("pyspark.sql.types", "_create_row_inbound_converter");
+    out.global("pyspark.sql.types", "_parse_datatype_json_string");
+    out.text(&schema_to_json(&batch.schema()));
+    out.0.extend_from_slice(&[TUPLE1, REDUCE, TUPLE1, REDUCE, BINPUT, 0, POP]);
+    out.0.extend_from_slice(&[EMPTY_LIST, MARK]);
+    let schema = batch.schema();
+    for row in 0..batch.num_rows() {
+        out.0.extend_from_slice(&[BINGET, 0, MARK]);
+        for (field, column) in schema.fields().iter().zip(batch.columns()) {
+            out.value(field, column.as_ref(), row)?;
+        }
+        out.0.extend_from_slice(&[TUPLE, REDUCE]);
+    }
+    out.0.extend_from_slice(&[APPENDS, STOP]);
+    Ok(out.0)
+}
+
+const MARK: u8 = b'(';
+const STOP: u8 = b'.';
+const POP: u8 = b'0';
+const NONE: u8 = b'N';
+const TRUE: u8 = 0x88;
+const FALSE: u8 = 0x89;
+const BININT: u8 = b'J';
+const LONG1: u8 = 0x8a;
+const BINFLOAT: u8 = b'G';
+const BINUNICODE: u8 = b'X';
+const BINBYTES: u8 = b'B';
+const GLOBAL: u8 = b'c';
+const REDUCE: u8 = b'R';
+const TUPLE: u8 = b't';
+const TUPLE1: u8 = 0x85;
+const EMPTY_LIST: u8 = b']';
+const APPENDS: u8 = b'e';
+const EMPTY_DICT: u8 = b'}';
+const SETITEMS: u8 = b'u';
+const BINPUT: u8 = b'q';
+const BINGET: u8 = b'h';
+
+/// Operations of the pickle machine.
+struct Pickle(Vec<u8>);
+
+impl Pickle {
+    fn global(&mut self, module: &str, name: &str) {
+        self.0.push(GLOBAL);
+        self.0.extend_from_slice(format!("{module}\n{name}\n").as_bytes());
+    }
+
+    fn sized(&mut self, operation: u8, bytes: &[u8]) {
+        self.0.push(operation);
+        self.0.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.sized(BINUNICODE, text.as_bytes());
+    }
+
+    fn integer(&mut self, value: i64) {
+        match i32::try_from(value) {
+            Ok(small) => {
+                self.0.push(BININT);
+                self.0.extend_from_slice(&small.to_le_bytes());
+            }
+            Err(_) => {
+                self.0.extend_from_slice(&[LONG1, 8]);
+                self.0.extend_from_slice(&value.to_le_bytes());
+            }
+        }
+    }
+
+    fn float(&mut self, value: f64) {
+        self.0.push(BINFLOAT);
+        self.0.extend_from_slice(&value.to_be_bytes());
+    }
+
+    fn value(&mut self, field: &Field, array: &dyn Array, row: usize) -> Result<()> {
+        if array.is_null(row) {
+            self.0.push(NONE);
+            return Ok(());
+        }
+        match array.data_type() {
+            DataType::Null => self.0.push(NONE),
+            DataType::Boolean => self.0.push(if array.as_boolean().value(row) { TRUE } else { FALSE }),
+            DataType::Int8 => self.integer(array.as_primitive::<Int8Type>().value(row).into()),
+            DataType::Int16 => self.integer(array.as_primitive::<Int16Type>().value(row).into()),
+            DataType::Int32 => self.integer(array.as_primitive::<Int32Type>().value(row).into()),
+            DataType::Int64 => self.integer(array.as_primitive::<Int64Type>().value(row)),
+            DataType::Float32 => self.float(array.as_primitive::<Float32Type>().value(row).into()),
+            DataType::Float64 => self.float(array.as_primitive::<Float64Type>().value(row)),
+            DataType::Utf8 => self.text(array.as_string::<i32>().value(row)),
+            DataType::Binary => self.sized(BINBYTES, array.as_binary::<i32>().value(row)),
+            DataType::Date32 => self.integer(array.as_primitive::<Date32Type>().value(row).into()),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => self.integer(array.as_primitive::<TimestampMicrosecondType>().value(row)),
+            DataType::Duration(TimeUnit::Microsecond) => self.integer(array.as_primitive::<DurationMicrosecondType>().value(row)),
+            DataType::Time64(TimeUnit::Nanosecond) => self.integer(array.as_primitive::<Time64NanosecondType>().value(row)),
+            DataType::Interval(IntervalUnit::YearMonth) => self.integer(array.as_primitive::<IntervalYearMonthType>().value(row).into()),
+            DataType::Decimal128(..) => {
+                self.global("decimal", "Decimal");
+                self.text(&array.as_primitive::<Decimal128Type>().value_as_string(row));
+                self.0.extend_from_slice(&[TUPLE1, REDUCE]);
+            }
+            DataType::List(element) => {
+                let items = array.as_list::<i32>().value(row);
+                self.0.extend_from_slice(&[EMPTY_LIST, MARK]);
+                for item in 0..items.len() {
+                    self.value(element, items.as_ref(), item)?;
+                }
+                self.0.push(APPENDS);
+            }
+            DataType::Map(..) => {
+                let entries = array.as_map().value(row);
+                self.0.extend_from_slice(&[EMPTY_DICT, MARK]);
+                for entry in 0..entries.len() {
+                    for (field, column) in entries.fields().iter().zip(entries.columns()) {
+                        self.value(field, column.as_ref(), entry)?;
+                    }
+                }
+                self.0.push(SETITEMS);
+            }
+            DataType::Struct(fields) => {
+                let columns = array.as_struct().columns();
+                if field.metadata().contains_key(VARIANT) {
+                    self.0.extend_from_slice(&[EMPTY_DICT, MARK]);
+                    for (field, column) in fields.iter().zip(columns) {
+                        self.text(field.name());
+                        self.value(field, column.as_ref(), row)?;
+                    }
+                    self.0.push(SETITEMS);
+                } else {
+                    self.0.push(MARK);
+                    for (field, column) in fields.iter().zip(columns) {
+                        self.value(field, column.as_ref(), row)?;
+                    }
+                    self.0.push(TUPLE);
+                }
+            }
+            other => {
+                return Err(Error::invalid(
+                    "UNSUPPORTED_DATA_TYPE",
+                    format!("column '{}' of type {other} cannot be given to a Python function row by row", field.name()),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, StringArray, StructArray};
+
+    use super::*;
+
+    #[test]
+    fn rows_are_calls_of_the_schemas_converter() {
+        let rows = RecordBatch::try_from_iter([
+            ("k", Arc::new(StringArray::from(vec![Some("a"), None])) as ArrayRef),
+            ("v", Arc::new(Int64Array::from(vec![1, 1 << 40])) as ArrayRef),
+        ])
+        .unwrap();
+        let pickled = pickle_rows(&rows).unwrap();
+        let after_schema = pickled.windows(3).position(|window| window == [BINPUT, 0, POP]).unwrap() + 3;
+        let mut expected = vec![EMPTY_LIST, MARK, BINGET, 0, MARK, BINUNICODE, 1, 0, 0, 0, b'a', BININT, 1, 0, 0, 0, TUPLE, REDUCE];
+        expected.extend_from_slice(&[BINGET, 0, MARK, NONE, LONG1, 8, 0, 0, 0, 0, 0, 1, 0, 0, TUPLE, REDUCE, APPENDS, STOP]);
+        assert_eq!(pickled[after_schema..], expected);
+    }
+
+    #[test]
+    fn structs_are_tuples() {
+        let inner = StructArray::from(vec![(
+            Arc::new(Field::new("x", DataType::Int64, true)),
+            Arc::new(Int64Array::from(vec![Some(7)])) as ArrayRef,
+        )]);
+        let rows = RecordBatch::try_from_iter([("s", Arc::new(inner) as ArrayRef)]).unwrap();
+        let pickled = pickle_rows(&rows).unwrap();
+        let expected = [MARK, MARK, BININT, 7, 0, 0, 0, TUPLE, TUPLE, REDUCE, APPENDS, STOP];
+        assert!(pickled.ends_with(&expected), "{pickled:?}");
+    }
+}
