@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, PrimitiveBuilder};
+use arrow::array::{Array, ArrayRef, PrimitiveBuilder};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, DurationMicrosecondType, Field, Int8Type, Int16Type, Int32Type, Int64Type,
     IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, TimeUnit, TimestampMicrosecondType,
@@ -89,19 +89,16 @@ impl Sequence {
         }
         let step = match steps.data_type() {
             DataType::Duration(_) => {
-                let micros = steps.as_primitive::<DurationMicrosecondType>().value(row);
-                Calendar { months: 0, days: 0, micros }
+                let micros = downcast::primitive::<DurationMicrosecondType>(steps)?.value(row);
+                let days = i32::try_from(micros / MICROS_PER_DAY).map_err(|_| faults::overflow("the step is too long"))?;
+                Calendar { months: 0, days, micros: micros % MICROS_PER_DAY }
             }
             DataType::Interval(IntervalUnit::YearMonth) => {
-                Calendar { months: steps.as_primitive::<IntervalYearMonthType>().value(row), ..Calendar::default() }
+                Calendar { months: downcast::primitive::<IntervalYearMonthType>(steps)?.value(row), ..Calendar::default() }
             }
-            _ => Calendar::of(steps.as_primitive::<IntervalMonthDayNanoType>().value(row)),
+            _ => Calendar::of(downcast::primitive::<IntervalMonthDayNanoType>(steps)?.value(row)),
         };
-        let less_than_a_day = match steps.data_type() {
-            DataType::Duration(_) => step.micros % MICROS_PER_DAY != 0 || step.micros == 0,
-            _ => step.months == 0 && step.days == 0,
-        };
-        if dates && less_than_a_day {
+        if dates && (step.micros != 0 || step.months == 0 && step.days == 0) {
             return Err(Error::new(
                 ErrorKind::BadRecord,
                 "_LEGACY_ERROR_TEMP_3242",
@@ -113,17 +110,6 @@ impl Sequence {
 
     /// The times of a row, microseconds since the epoch.
     fn times(&self, start: i64, stop: i64, step: Calendar, zone: TimeZone) -> Result<Vec<i64>> {
-        // A step of days or less has a fixed length where the clock is never put forward or back.
-        if step.months == 0 && step.days == 0 {
-            let count = count(start.into(), stop.into(), step.micros.into())?;
-            return (0..count)
-                .map(|index| {
-                    let moved = index * i128::from(step.micros);
-                    let moved = i64::try_from(moved).map_err(|_| faults::overflow("the sequence leaves the range of timestamps"))?;
-                    shift::instant_by_duration(start, moved, zone).ok_or_else(|| faults::overflow("the sequence leaves the range"))
-                })
-                .collect();
-        }
         let length = i128::from(step.months) * 28 * i128::from(MICROS_PER_DAY)
             + i128::from(step.days) * i128::from(MICROS_PER_DAY)
             + i128::from(step.micros);
@@ -176,7 +162,7 @@ impl Kernel for Sequence {
             let step = match (steps.first(), bounds) {
                 (Some(steps), (Some(_), Some(_))) => self.step(steps, row, dates)?,
                 (None, (Some(start), Some(stop))) => {
-                    Some(Calendar { micros: if start <= stop { MICROS_PER_DAY } else { -MICROS_PER_DAY }, ..Calendar::default() })
+                    Some(Calendar { days: if start <= stop { 1 } else { -1 }, ..Calendar::default() })
                 }
                 _ => None,
             };
