@@ -6,7 +6,6 @@ pub mod check;
 mod datafusion_error;
 pub mod expectation;
 pub mod observe;
-pub mod observation;
 pub mod plan;
 pub mod query;
 pub mod relation;
