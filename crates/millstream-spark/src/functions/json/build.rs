@@ -87,7 +87,8 @@ fn to_json(call: &Call<'_>) -> Result<Typed> {
     let style = JsonStyle::of(&formats::options(call, 1)?, call.settings)?;
     let value = call.value(0)?;
     if !matches!(value.data_type, DataType::Struct(_) | DataType::List(_) | DataType::Map(..)) {
-        return Err(faults::unexpected_type("to_json", 0, "(\"STRUCT\" or \"ARRAY\" or \"MAP\" or \"VARIANT\")", &value.data_type));
+        let message = format!("the value of `to_json` is {} but must be a struct, an array, a map or a variant", types::ddl_type(&value.data_type));
+        return Err(faults::mismatch("INVALID_JSON_SCHEMA", message));
     }
     let nullable = value.nullable;
     let kernel = ToJson { field: value.to_field("value"), style };

@@ -25,7 +25,9 @@ use cursor::{Cursor, Fault, Syntax};
 use path::Path;
 
 pub(crate) use cursor::{Cursor as JsonCursor, Fault as JsonFault, Syntax as JsonSyntax};
-pub(crate) use text::{quote, unescape};
+pub(crate) use text::unescape;
+pub(super) use build::check_corrupt_record;
+pub(super) use infer::decimal_shape;
 pub use tuple::json_tuple_values;
 pub(crate) use write::{JsonStyle, JsonWriter, quoted};
 

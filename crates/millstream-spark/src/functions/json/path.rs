@@ -2,7 +2,8 @@
 
 use super::LENIENT;
 use super::cursor::{Cursor, Fault};
-use super::text::{quote, unescape};
+use super::number::Number;
+use super::text::{non_number_text, quote, unescape};
 use crate::functions::cast::push_double;
 
 /// A path such as `$.a[0].b`.
@@ -252,23 +253,19 @@ pub(super) fn copy(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), Fau
             out.push(b']');
         }
         b'-' | b'0'..=b'9' => {
-            let number = cursor.number()?;
-            if number.integral {
-                number.append_to(out);
-            } else {
-                let mut text = String::new();
-                push_double(&mut text, number.double());
-                match text.as_str() {
-                    "NaN" | "Infinity" | "-Infinity" => quote(text.as_bytes(), out),
-                    _ => out.extend_from_slice(text.as_bytes()),
-                }
+            match cursor.non_number() {
+                Some(value) => out.extend_from_slice(non_number_text(value).as_bytes()),
+                None => copy_number(&cursor.number()?, out),
             }
         }
-        _ => {
-            let start = cursor.at();
-            cursor.skip()?;
-            out.extend_from_slice(cursor.since(start));
-        }
+        _ => match cursor.non_number() {
+            Some(value) => out.extend_from_slice(non_number_text(value).as_bytes()),
+            None => {
+                let start = cursor.at();
+                cursor.skip()?;
+                out.extend_from_slice(cursor.since(start));
+            }
+        },
     }
     Ok(())
 }
@@ -277,4 +274,19 @@ fn copy_string(text: super::cursor::Quoted<'_>, out: &mut Vec<u8>) {
     let mut plain = Vec::new();
     unescape(text, &mut plain);
     quote(&plain, out);
+}
+
+/// Appends a number as Jackson copies it.
+pub(super) fn copy_number(number: &Number<'_>, out: &mut Vec<u8>) {
+    if number.integral {
+        return number.append_to(out);
+    }
+    let value = number.double();
+    if value.is_finite() {
+        let mut text = String::new();
+        push_double(&mut text, value);
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        out.extend_from_slice(non_number_text(value).as_bytes());
+    }
 }

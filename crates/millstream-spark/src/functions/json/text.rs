@@ -1,6 +1,6 @@
 //! Strings without their escapes, and values written again as Jackson writes them.
 
-use super::cursor::{Cursor, Fault, Quoted};
+use super::cursor::Quoted;
 
 /// Appends a string's characters. A surrogate without its partner becomes `?`, as in Java's UTF-8.
 pub(crate) fn unescape(text: Quoted<'_>, out: &mut Vec<u8>) {
@@ -53,59 +53,6 @@ fn unicode(escape: &[u8]) -> (char, usize) {
     ('?', 5)
 }
 
-/// Reads a value and appends it without white space and comments, in standard JSON.
-pub(crate) fn append_compact(cursor: &mut Cursor<'_>, out: &mut Vec<u8>, scratch: &mut Vec<u8>) -> Result<(), Fault> {
-    match cursor.token()? {
-        mark @ (b'"' | b'\'') if mark == b'"' || cursor.syntax().single_quotes => {
-            let text = cursor.string(mark)?;
-            append_string(text, out, scratch);
-        }
-        b'{' => {
-            cursor.enter()?;
-            out.push(b'{');
-            let mut first = true;
-            while cursor.next_member(first)? {
-                if !first {
-                    out.push(b',');
-                }
-                first = false;
-                let name = cursor.name()?;
-                append_string(name, out, scratch);
-                cursor.colon()?;
-                out.push(b':');
-                append_compact(cursor, out, scratch)?;
-            }
-            out.push(b'}');
-        }
-        b'[' => {
-            cursor.enter()?;
-            out.push(b'[');
-            let mut first = true;
-            while cursor.next_element(first)? {
-                if !first {
-                    out.push(b',');
-                }
-                first = false;
-                append_compact(cursor, out, scratch)?;
-            }
-            out.push(b']');
-        }
-        b't' | b'f' | b'n' => {
-            let start = cursor.at();
-            cursor.skip()?;
-            out.extend_from_slice(cursor.since(start));
-        }
-        _ => match cursor.non_number() {
-            Some(value) => out.extend_from_slice(non_number_text(value).as_bytes()),
-            None => match cursor.number() {
-                Ok(number) => number.append_to(out),
-                Err(_) => return Err(cursor.fault("a value was expected")),
-            },
-        },
-    }
-    Ok(())
-}
-
 /// How Jackson writes numbers that are none: as strings.
 pub(crate) fn non_number_text(value: f64) -> &'static str {
     if value.is_nan() {
@@ -115,12 +62,6 @@ pub(crate) fn non_number_text(value: f64) -> &'static str {
     } else {
         "\"-Infinity\""
     }
-}
-
-fn append_string(text: Quoted<'_>, out: &mut Vec<u8>, scratch: &mut Vec<u8>) {
-    scratch.clear();
-    unescape(text, scratch);
-    quote(scratch, out);
 }
 
 /// Appends a string in quotes, with the escapes that JSON needs.

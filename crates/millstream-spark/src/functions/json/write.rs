@@ -15,7 +15,6 @@ use super::super::cast::{TextStyle, push_decimal, push_double, push_float, text_
 use super::super::formats::DateTimeText;
 use super::super::string::base64;
 use super::super::{Settings, variant};
-use crate::types::VARIANT;
 
 /// How JSON is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +27,8 @@ pub(crate) struct JsonStyle {
     ascii: bool,
     /// With line breaks.
     pretty: bool,
+    /// Fields and keys are in the order of their names.
+    sort_keys: bool,
 }
 
 impl JsonStyle {
@@ -39,6 +40,7 @@ impl JsonStyle {
             ignore_nulls: options.bool("ignoreNullFields", true)?,
             ascii: options.bool("writeNonAsciiCharacterAsCodePoint", false)?,
             pretty: options.bool("pretty", false)?,
+            sort_keys: options.bool("sortKeys", false)?,
         })
     }
 }
@@ -187,13 +189,17 @@ impl Value {
                     Ok(())
                 })
             }
-            DataType::Struct(_) if field.metadata().contains_key(VARIANT) => {
+            DataType::Struct(_) if variant::is_variant(field) => {
                 let (structs, zone) = (array.clone(), style.times.zone());
                 Box::new(move |row, out| variant::write_json(&structs, row, zone, out))
             }
             DataType::Struct(fields) => {
                 let structs = array.as_struct_opt().ok_or_else(unknown)?;
-                let columns = fields.iter().zip(structs.columns()).map(|(field, column)| {
+                let mut sorted: Vec<_> = fields.iter().zip(structs.columns()).collect();
+                if style.sort_keys {
+                    sorted.sort_by_key(|(field, _)| field.name());
+                }
+                let columns = sorted.into_iter().map(|(field, column)| {
                     let mut label = String::new();
                     quoted(field.name(), ascii, &mut label);
                     label.push(':');
@@ -219,11 +225,15 @@ impl Value {
                 let DataType::Struct(pair) = entries.data_type() else { return Err(unknown()) };
                 let [key, value] = pair.as_ref() else { return Err(unknown()) };
                 let keys = texts_of_keys(maps.keys(), key, style)?;
-                let values = Value::of(maps.values(), value, style)?;
+                let (values, sort_keys) = (Value::of(maps.values(), value, style)?, style.sort_keys);
                 Box::new(move |row, out| {
                     let offset = |at: usize| maps.offsets().get(at).map_or(0, |offset| *offset as usize);
                     out.push('{');
-                    for (number, at) in (offset(row)..offset(row + 1)).enumerate() {
+                    let mut entries: Vec<usize> = (offset(row)..offset(row + 1)).collect();
+                    if sort_keys {
+                        entries.sort_by_key(|at| keys.value(*at));
+                    }
+                    for (number, at) in entries.into_iter().enumerate() {
                         if number > 0 {
                             out.push(',');
                         }

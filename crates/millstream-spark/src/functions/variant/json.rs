@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::ArrayRef;
 use millstream_core::Result;
 
 use super::super::TimeZone;
@@ -12,6 +12,7 @@ use super::super::json::{JsonCursor, JsonFault, quoted, unescape};
 use super::super::string::base64;
 use super::builder::{Builder, Fault};
 use super::value::{Value, Variant};
+use super::{Parts, malformed};
 
 /// What became of a text.
 pub(super) enum Parsed {
@@ -133,7 +134,7 @@ fn decimal(text: &[u8]) -> Option<(i128, u8)> {
 /// # Errors
 /// `MALFORMED_VARIANT`.
 pub(crate) fn write_json(variants: &ArrayRef, row: usize, zone: TimeZone, out: &mut String) -> Result<()> {
-    write(super::build::variant_at(variants, row)?, zone, out)
+    write(Parts::of(variants)?.get(row), zone, out)
 }
 
 /// Appends a variant as JSON.
@@ -141,7 +142,7 @@ pub(crate) fn write_json(variants: &ArrayRef, row: usize, zone: TimeZone, out: &
 /// # Errors
 /// `MALFORMED_VARIANT`.
 pub(super) fn write(variant: Variant<'_>, zone: TimeZone, out: &mut String) -> Result<()> {
-    match variant.value().ok_or_else(super::build::malformed)? {
+    match variant.value().ok_or_else(malformed)? {
         Value::Null => out.push_str("null"),
         Value::Boolean(value) => out.push_str(if value { "true" } else { "false" }),
         Value::Object(object) => {
@@ -179,8 +180,11 @@ pub(super) fn write(variant: Variant<'_>, zone: TimeZone, out: &mut String) -> R
 }
 
 /// Appends the text of a value without parts.
-fn text(variant: Variant<'_>, zone: TimeZone, out: &mut String) -> Result<()> {
-    match variant.value().ok_or_else(super::build::malformed)? {
+///
+/// # Errors
+/// `MALFORMED_VARIANT`.
+pub(super) fn text(variant: Variant<'_>, zone: TimeZone, out: &mut String) -> Result<()> {
+    match variant.value().ok_or_else(malformed)? {
         Value::Long(value) => {
             // Writing to a string does not fail.
             let _ = write!(out, "{value}");
@@ -204,13 +208,4 @@ fn text(variant: Variant<'_>, zone: TimeZone, out: &mut String) -> Result<()> {
         Value::Null | Value::Boolean(_) | Value::Object(_) | Value::Array(_) => {}
     }
     Ok(())
-}
-
-/// The two columns of bytes that variants are.
-pub(super) fn parts(variants: &ArrayRef) -> Option<(&arrow::array::BinaryArray, &arrow::array::BinaryArray)> {
-    let structs = variants.as_struct_opt()?;
-    match structs.columns() {
-        [value, metadata] => Some((value.as_binary_opt()?, metadata.as_binary_opt()?)).filter(|(value, _)| value.len() == variants.len()),
-        _ => None,
-    }
 }

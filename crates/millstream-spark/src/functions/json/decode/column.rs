@@ -16,7 +16,7 @@ use arrow::error::ArrowError;
 
 use super::super::super::cast::interval::Units;
 use super::object::Members;
-use crate::types::VARIANT;
+use crate::functions::variant::is_variant;
 
 /// A column.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl Column {
             DataType::Utf8 => Values::Text(Bytes::new()),
             DataType::Binary => Values::Binary(Bytes::new()),
             DataType::List(element) => Values::List(Offsets::new(), Box::new(Column::new(element))),
-            DataType::Struct(_) if field.metadata().contains_key(VARIANT) => Values::Variant(Bytes::new(), Bytes::new()),
+            DataType::Struct(_) if is_variant(field) => Values::Variant(Bytes::new(), Bytes::new()),
             DataType::Struct(fields) => Values::Struct(Box::new(Members::new(fields.iter().map(AsRef::as_ref)))),
             DataType::Map(entries, _) => match map_fields(entries) {
                 Some((_, value)) => Values::Map(Offsets::new(), Bytes::new(), Box::new(Column::new(value))),

@@ -8,7 +8,8 @@ use super::super::super::variant;
 use super::super::cursor::{Cursor, Fault, Quoted};
 use super::super::number::Number;
 use super::super::options::JsonOptions;
-use super::super::text::{append_compact, non_number_text, unescape};
+use super::super::path::{copy, copy_number};
+use super::super::text::{non_number_text, unescape};
 use super::column::{Column, Values};
 use super::object::Members;
 
@@ -119,7 +120,7 @@ impl Column {
             }
             Values::Decimal { values, precision, scale } => decimal(number.raw, *precision, *scale).map(|value| values.push(value)),
             Values::Text(values) => {
-                number.append_to(&mut values.bytes);
+                copy_number(number, &mut values.bytes);
                 values.close();
                 Some(())
             }
@@ -227,7 +228,7 @@ impl Column {
     /// An object or array into a column of strings.
     fn read_as_text(&mut self, cursor: &mut Cursor<'_>, with: &mut Conversion<'_>) -> Result<Outcome, Fault> {
         if let Values::Text(values) = &mut self.values {
-            append_compact(cursor, &mut values.bytes, &mut with.scratch)?;
+            copy(cursor, &mut values.bytes)?;
             values.close();
             self.added();
             return Ok(Outcome::Good);

@@ -13,6 +13,7 @@ use millstream_core::{Error, Result};
 
 use super::super::formats::{Mode, malformed};
 use super::super::rows::internal;
+use super::super::variant::is_variant;
 use super::cursor::{Cursor, Fault};
 use super::options::JsonOptions;
 use column::Column;
@@ -41,7 +42,7 @@ impl<'o> Decoder<'o> {
     /// `INVALID_CORRUPT_RECORD_TYPE` when the field for malformed records is no string.
     pub(super) fn new(field: &'o Field, options: &'o JsonOptions) -> Result<Self> {
         let root = match field.data_type() {
-            DataType::Struct(fields) if !field.metadata().contains_key(crate::types::VARIANT) => {
+            DataType::Struct(fields) if !is_variant(field) => {
                 let corrupt = fields.iter().position(|field| *field.name() == options.corrupt_record);
                 let data = fields.iter().enumerate().filter(|(index, _)| Some(*index) != corrupt).map(|(_, field)| field.as_ref());
                 let text = Field::new("text", DataType::Utf8, true);
