@@ -1,6 +1,6 @@
 //! Bitmaps of 32,768 bits: `bitmap_construct_agg`, `bitmap_or_agg`, `bitmap_and_agg`.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Accumulator;

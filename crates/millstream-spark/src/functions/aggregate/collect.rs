@@ -185,7 +185,8 @@ fn listagg(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
         other => return Err(faults::unexpected_type(call.name, 1, "\"STRING\" or \"BINARY\"", &other.data_type())),
     };
     if clauses.distinct && !clauses.order_by.is_empty() {
-        let same = clauses.order_by.len() == 1 && clauses.order_by.iter().all(|order| Some(&order.expr) == call.value(0).ok().map(|v| &v.expr));
+        let same =
+            clauses.order_by.len() == 1 && clauses.order_by.iter().all(|order| Some(&order.expr) == call.value(0).ok().map(|v| &v.expr));
         if !same {
             return Err(Error::invalid(
                 "INVALID_WITHIN_GROUP_EXPRESSION.MISMATCH_WITH_DISTINCT_INPUT",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, StructArray};
+use arrow::array::{ArrayRef, AsArray, Float64Array, StructArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float64Type};
 use datafusion::common::DataFusionError;
 use datafusion::error::Result as DfResult;
@@ -70,10 +70,7 @@ struct Histogram {
 
 impl Aggregation for Histogram {
     fn state(&self, _: &[FieldRef], _: &DataType) -> Vec<Field> {
-        vec![
-            Field::new("x", types::array(DataType::Float64, true), true),
-            Field::new("y", types::array(DataType::Float64, true), true),
-        ]
+        vec![Field::new("x", types::array(DataType::Float64, true), true), Field::new("y", types::array(DataType::Float64, true), true)]
     }
 
     fn accumulator(&self, _: &[FieldRef], result: &DataType) -> DfResult<Box<dyn Accumulator>> {
@@ -154,8 +151,7 @@ impl Accumulator for HistogramAccumulator {
         }
         let DataType::List(field) = &self.result else { return ScalarValue::try_new_null(&self.result) };
         let DataType::Struct(fields) = field.data_type() else { return ScalarValue::try_new_null(&self.result) };
-        let columns: Vec<ArrayRef> =
-            vec![Arc::new(Float64Array::from(self.x.clone())), Arc::new(Float64Array::from(self.y.clone()))];
+        let columns: Vec<ArrayRef> = vec![Arc::new(Float64Array::from(self.x.clone())), Arc::new(Float64Array::from(self.y.clone()))];
         one_list(Arc::new(StructArray::try_new(fields.clone(), columns, None)?), true)
     }
 

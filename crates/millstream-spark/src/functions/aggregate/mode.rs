@@ -12,12 +12,11 @@ use datafusion::common::DataFusionError;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Accumulator;
 use datafusion::scalar::ScalarValue;
-use millstream_core::Result;
 
+use super::Aggregates;
 use super::function::{Aggregation, aggregate};
 use super::percentiles::one_list;
-use super::{Aggregates, Clauses};
-use crate::functions::{Call, faults, normalized};
+use crate::functions::{faults, normalized};
 use crate::types;
 
 pub(super) fn register(aggregates: &mut Aggregates) {

@@ -123,12 +123,8 @@ fn percentile(
         _ => "percentile",
     };
     let data_type = if fractions.array { types::array(DataType::Float64, false) } else { DataType::Float64 };
-    let function = Percentile {
-        fractions: fractions.values.iter().map(|value| value.to_bits()).collect(),
-        array: fractions.array,
-        reverse,
-        discrete,
-    };
+    let function =
+        Percentile { fractions: fractions.values.iter().map(|value| value.to_bits()).collect(), array: fractions.array, reverse, discrete };
     Ok(aggregate(name, function, vec![value, frequency], clauses, data_type, true))
 }
 

@@ -90,7 +90,8 @@ impl EndAccumulator {
         if self.is_set && !self.end.last {
             return Ok(());
         }
-        let found = if self.end.last { (0..values.len()).rev().find(|row| counts(*row)) } else { (0..values.len()).find(|row| counts(*row)) };
+        let found =
+            if self.end.last { (0..values.len()).rev().find(|row| counts(*row)) } else { (0..values.len()).find(|row| counts(*row)) };
         if let Some(row) = found {
             // A value of its own, so that the whole batch is not kept for it.
             self.value = ScalarValue::try_from_array(values, row)?;

@@ -97,9 +97,9 @@ impl Kernel for AsDouble {
             DataType::Interval(_) => values
                 .as_primitive_opt::<IntervalYearMonthType>()
                 .map(|array| Arc::new(array.reinterpret_cast::<arrow::datatypes::Int32Type>()) as _),
-            DataType::Date32 => values
-                .as_primitive_opt::<Date32Type>()
-                .map(|array| Arc::new(array.reinterpret_cast::<arrow::datatypes::Int32Type>()) as _),
+            DataType::Date32 => {
+                values.as_primitive_opt::<Date32Type>().map(|array| Arc::new(array.reinterpret_cast::<arrow::datatypes::Int32Type>()) as _)
+            }
             DataType::Decimal128(_, scale) => {
                 let scale = *scale;
                 return values
@@ -194,12 +194,9 @@ impl Accumulator for QuantilesAccumulator {
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> DfResult<()> {
         let [values, ranks, deltas, counts] = states else { return Err(wrong_columns()) };
-        let (Some(values), Some(ranks), Some(deltas), Some(counts)) = (
-            values.as_list_opt::<i32>(),
-            ranks.as_list_opt::<i32>(),
-            deltas.as_list_opt::<i32>(),
-            counts.as_primitive_opt::<Int64Type>(),
-        ) else {
+        let (Some(values), Some(ranks), Some(deltas), Some(counts)) =
+            (values.as_list_opt::<i32>(), ranks.as_list_opt::<i32>(), deltas.as_list_opt::<i32>(), counts.as_primitive_opt::<Int64Type>())
+        else {
             return Err(wrong_columns());
         };
         for row in (0..counts.len()).filter(|row| counts.is_valid(*row) && counts.value(*row) > 0) {

@@ -1,7 +1,7 @@
 //! Functions that the engine computes: counts, extremes, conditions, bits.
 
-use arrow::datatypes::{DataType, Int64Type};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, PrimitiveArray};
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::functions_aggregate::bit_and_or_xor::{bit_and_udaf, bit_or_udaf, bit_xor_udaf};
 use datafusion::functions_aggregate::bool_and_or::{bool_and_udaf, bool_or_udaf};
 use datafusion::functions_aggregate::count::count_udaf;

@@ -273,7 +273,13 @@ impl<T: Total> GroupsAccumulator for TotalsOfGroups<T> {
         let empty = if self.totals.mean { None } else { values.get(1).and_then(|column| column.as_boolean_opt()) };
         for (row, group) in groups.iter().enumerate() {
             let count = match (counts, empty) {
-                (Some(counts), _) => if counts.is_valid(row) { counts.value(row) } else { 0 },
+                (Some(counts), _) => {
+                    if counts.is_valid(row) {
+                        counts.value(row)
+                    } else {
+                        0
+                    }
+                }
                 (_, Some(empty)) => i64::from(empty.is_valid(row) && !empty.value(row)),
                 _ => i64::from(sums.is_valid(row)),
             };
