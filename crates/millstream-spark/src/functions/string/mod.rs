@@ -9,7 +9,6 @@ mod join;
 mod mask;
 mod pad;
 mod phonetic;
-mod random;
 mod regex;
 mod regexp;
 mod replace;
@@ -40,7 +39,6 @@ pub(super) fn register(functions: &mut Functions) {
     mask::register(functions);
     pad::register(functions);
     phonetic::register(functions);
-    random::register(functions);
     regexp::register(functions);
     replace::register(functions);
     search::register(functions);

@@ -107,6 +107,6 @@ impl Replacement {
 
     fn invalid(&self, what: &str) -> Error {
         let message = format!("the replacement '{}' of `regexp_replace` is invalid: {what}", self.text);
-        faults::row("INVALID_PARAMETER_VALUE.REPLACEMENT", "22023", message)
+        faults::row("INVALID_REGEXP_REPLACE", "22023", message)
     }
 }
