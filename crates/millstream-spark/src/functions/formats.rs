@@ -1,6 +1,6 @@
 //! What the functions of JSON and CSV have in common: options, schemas as constants, and the texts of dates and times.
 
-use arrow::array::{Array, AsArray};
+use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, ErrorKind, Options, Result};

@@ -10,7 +10,8 @@ use millstream_core::{Error, Result};
 use super::super::rows::Rows;
 use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, scalar};
 use super::strict;
-pub(in super::super) use base64::{base64, mime_base64, strict_base64};
+use base64::mime_base64;
+pub(in super::super) use base64::{base64, strict_base64};
 use charset::Charset;
 
 pub(super) fn register(functions: &mut Functions) {

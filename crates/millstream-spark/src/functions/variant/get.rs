@@ -12,6 +12,7 @@ use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::DFSchema;
 use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{ColumnarValue, col};
 use datafusion::physical_expr::create_physical_expr;
 use millstream_core::{Error, Result};
@@ -226,7 +227,7 @@ impl Cast {
         let value = Typed::new(col("value"), array.data_type().clone(), true);
         let cast = explicit_to(value, to, CastMode::Try, &self.settings)?;
         let columns = DFSchema::try_from(schema.clone()).map_err(from_datafusion)?;
-        let expression = create_physical_expr(&cast.expr, &columns, &ExecutionProps::new()).map_err(from_datafusion)?;
+        let expression = create_physical_expr(&cast.expr, &columns, &ExecutionProps::new(), &PhysicalPlanningContext::default()).map_err(from_datafusion)?;
         let length = array.len();
         let batch = RecordBatch::try_new(schema, vec![array]).map_err(internal)?;
         match expression.evaluate(&batch).map_err(from_datafusion)? {

@@ -226,7 +226,7 @@ impl Column {
     }
 
     /// An object or array into a column of strings.
-    fn read_as_text(&mut self, cursor: &mut Cursor<'_>, with: &mut Conversion<'_>) -> Result<Outcome, Fault> {
+    fn read_as_text(&mut self, cursor: &mut Cursor<'_>) -> Result<Outcome, Fault> {
         if let Values::Text(values) = &mut self.values {
             copy(cursor, &mut values.bytes)?;
             values.close();
@@ -238,7 +238,7 @@ impl Column {
     }
 
     fn read_array(&mut self, cursor: &mut Cursor<'_>, with: &mut Conversion<'_>) -> Result<Outcome, Fault> {
-        let Values::List(offsets, element) = &mut self.values else { return self.read_as_text(cursor, with) };
+        let Values::List(offsets, element) = &mut self.values else { return self.read_as_text(cursor) };
         cursor.enter()?;
         let (mut outcome, mut first) = (Outcome::Good, true);
         while cursor.next_element(first)? {
@@ -332,7 +332,7 @@ impl Column {
                 }
                 Ok(outcome)
             }
-            _ => self.read_as_text(cursor, with),
+            _ => self.read_as_text(cursor),
         }
     }
 
