@@ -21,6 +21,7 @@ use super::{Lifecycle, QueryEvent, QueryListener, QueryRequest, QueryStatus, Sha
 use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, prepare};
 use crate::runner::BatchRunner;
+use crate::stateful::Snapshots;
 
 /// What starting a query needs from its session.
 pub(crate) struct Launch {
@@ -135,7 +136,7 @@ impl Launched {
         }
     }
 
-    async fn run(self, (plan, resume): (PreparedPlan, Resume)) {
+    async fn run(self, Opened { plan, resume, snapshots }: Opened) {
         // Set once, here.
         let _ = self.shared.explain.set(plan.explain());
         let Launched { shared, checkpoint, request, context, runner, clock, listeners, .. } = self;
@@ -149,6 +150,7 @@ impl Launched {
             query_id: shared.id,
             clock: clock.clone(),
             describe: request.settings.observation_json,
+            checkpoint: checkpoint.clone(),
         };
         let query = BatchLoop {
             shared,
@@ -161,7 +163,9 @@ impl Launched {
             conf: request.settings.pinned,
             start: Vec::new(),
             next_batch: 0,
-            watermark_ms: 0,
+            tracker: None,
+            snapshots,
+            no_data_batches: request.settings.no_data_batches,
             pending_commit: None,
             previous_trigger_ms: None,
             last_progress_ms: None,
@@ -205,18 +209,15 @@ async fn unresumed(request: &QueryRequest, checkpoint: &Checkpoint) -> Result<()
     ))
 }
 
-async fn open(
-    request: &QueryRequest,
-    state: &SessionState,
-    clock: &Arc<dyn Clock>,
-    checkpoint: &Arc<Checkpoint>,
-) -> Result<(PreparedPlan, Resume)> {
+async fn open(request: &QueryRequest, state: &SessionState, clock: &Arc<dyn Clock>, checkpoint: &Arc<Checkpoint>) -> Result<Opened> {
     let resume = recovery::resume(&checkpoint.tail().await?)?;
     let preparation = Preparation {
         state,
         clock: clock.clone(),
         expectations: &request.expectations,
         output: request.output.as_ref(),
+        mode: request.mode,
+        propagate: request.settings.multiple_stateful_operators,
         log: &|name| checkpoint.source_log(name),
     };
     let plan = prepare(request.plan.clone(), preparation).await?;
@@ -231,8 +232,23 @@ async fn open(
     for (index, bound) in plan.sources.iter().enumerate() {
         bound.source.restore(planned.and_then(|record| record.offsets.get(index)).and_then(Option::as_ref)).await?;
     }
+    let committed = match &resume {
+        Resume::Fresh => None,
+        Resume::Rerun { batch_id, .. } | Resume::Next { batch_id, .. } => batch_id.checked_sub(1),
+    };
+    let snapshots = match committed {
+        Some(batch) => Snapshots::load(&plan.flow, checkpoint, batch).await?,
+        None => Snapshots::default(),
+    };
     request.sink.prepare(&plan.schema, request.mode).await?;
-    Ok((plan, resume))
+    Ok(Opened { plan, resume, snapshots })
+}
+
+/// What a query needs to run its first batch.
+struct Opened {
+    plan: PreparedPlan,
+    resume: Resume,
+    snapshots: Snapshots,
 }
 
 /// Settings of one query that its session may change from query to query.

@@ -26,6 +26,7 @@ mod literal_rows;
 mod missing_values;
 mod naming;
 mod normalize;
+mod observe;
 mod parse;
 mod pivot;
 mod project;
