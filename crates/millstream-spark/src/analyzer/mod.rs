@@ -39,7 +39,7 @@ mod sample;
 mod set_operation;
 mod statistics;
 mod time_window;
-mod visit;
+pub(crate) mod visit;
 mod watermark;
 
 use arrow::record_batch::RecordBatch;
