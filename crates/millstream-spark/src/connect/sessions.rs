@@ -53,10 +53,6 @@ impl Sessions {
         Sessions { host, global_views: GlobalViews::default(), state: Mutex::default() }
     }
 
-    pub(super) fn host(&self) -> &Arc<dyn Host> {
-        &self.host
-    }
-
     /// The session of a request, made if this is its first. `observed` is our id of the session that the client saw before, if any.
     ///
     /// # Errors
