@@ -226,7 +226,7 @@ impl Session {
             .with_sqlstate("42601"));
         }
         if request.settings.check_operations {
-            check::check(&request.plan, request.mode)?;
+            check::check_with(&request.plan, request.mode, request.settings.check_correctness)?;
         }
         if !request.sink.supports(request.mode) {
             return Err(Error::invalid(

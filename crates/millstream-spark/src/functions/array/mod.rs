@@ -17,8 +17,10 @@ use millstream_core::{Error, Result};
 use super::{Call, Functions, Settings, Typed, cast, coercion, faults, keys, nested};
 use crate::types;
 
+pub(super) use access::map_and_key;
 pub(super) use build::concat_arrays;
 pub(super) use edit::reverse_array;
+pub(super) use extract::{field_of, find_field};
 pub(super) use sort::natural_array_sort;
 
 pub(super) fn register(functions: &mut Functions) {
@@ -68,7 +70,7 @@ struct WithValue {
 
 /// How different the types of elements may be that are brought together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Width {
+pub(super) enum Width {
     /// Numbers of other kinds, decimals included.
     Wide,
     /// Numbers of other sizes.
@@ -76,7 +78,7 @@ enum Width {
 }
 
 /// The type of which two elements are, if there is one. Text and something else have none.
-fn common_element(left: &DataType, right: &DataType, width: Width, settings: &Settings) -> Option<DataType> {
+pub(super) fn common_element(left: &DataType, right: &DataType, width: Width, settings: &Settings) -> Option<DataType> {
     let is_text = |data_type: &DataType| *data_type == DataType::Utf8;
     let is_decimal = |data_type: &DataType| matches!(data_type, DataType::Decimal128(..));
     if left != right && *left != DataType::Null && *right != DataType::Null {

@@ -56,6 +56,7 @@ fn integers<T: ArrowPrimitiveType<Native: Into<i64> + TryFrom<i64>>>(arguments: 
     let columns = arguments.arrays()?;
     let [starts, stops, steps @ ..] = columns.as_slice() else { return Err(Error::internal("a sequence has two ends")) };
     let mut values = PrimitiveBuilder::<T>::new();
+    let mut length = 0;
     let (mut offsets, mut valid) = (vec![0], Vec::new());
     for row in 0..arguments.rows() {
         let bounds = (numbers::<T>(starts, row)?, numbers::<T>(stops, row)?);
@@ -70,12 +71,13 @@ fn integers<T: ArrowPrimitiveType<Native: Into<i64> + TryFrom<i64>>>(arguments: 
         };
         if let Some((start, step, count)) = whole {
             for index in 0..count {
+                length += 1;
                 let value = i128::from(start) + index * i128::from(step);
                 let value = i64::try_from(value).ok().and_then(|value| T::Native::try_from(value).ok());
                 values.append_value(value.ok_or_else(|| Error::internal("a sequence stays between its ends"))?);
             }
         }
-        offsets.push(nested::offset(values.len())?);
+        offsets.push(nested::offset(length)?);
         valid.push(whole.is_some());
     }
     nested::list(Arc::new(Field::new("element", T::DATA_TYPE, false)), offsets, Arc::new(values.finish()), valid)
