@@ -5,7 +5,7 @@ pub mod batch_time;
 pub mod check;
 mod datafusion_error;
 pub mod expectation;
-pub mod observation;
+pub mod observe;
 pub mod plan;
 pub mod query;
 pub mod relation;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -28,6 +29,7 @@ use crate::plan::{Preparation, is_streaming, prepare};
 use crate::query::{Launch, Launched, QueryListener, QueryRequest, StreamingQuery, launch};
 use crate::relation::{Input, StreamRelation, TableRelation};
 use crate::runner::{BatchRunner, LocalRunner};
+use crate::stateful::StatefulPlanner;
 
 /// Settings of a session.
 #[derive(Clone, Debug)]
@@ -128,7 +130,13 @@ impl Session {
             .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_limit)))
             .build_arc()
             .map_err(from_datafusion)?;
-        let context = SessionContext::new_with_config_rt(config, runtime);
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(runtime)
+            .with_default_features()
+            .with_query_planner(Arc::new(StatefulPlanner))
+            .build();
+        let context = SessionContext::new_with_state(state);
         batch_time::register(&mut *context.state_ref().write())?;
         Ok(Session {
             context,
@@ -218,7 +226,7 @@ impl Session {
             .with_sqlstate("42601"));
         }
         if request.settings.check_operations {
-            check::check(&request.plan, request.mode)?;
+            check::check_with(&request.plan, request.mode, request.settings.check_correctness)?;
         }
         if !request.sink.supports(request.mode) {
             return Err(Error::invalid(
@@ -289,6 +297,8 @@ impl Session {
             clock: clock.clone(),
             expectations,
             output: None,
+            mode,
+            propagate: true,
             log: &|_| Arc::new(MemorySourceLog::default()),
         };
         let prepared = prepare(plan, preparation).await?;

@@ -1,14 +1,14 @@
 //! `observe`: named metrics over the rows that pass.
 
+use arrow::datatypes::Field;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::Expr;
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
-use millstream_engine::observation::Observe;
+use millstream_engine::observe::Observe;
 use spark_connect_proto::CollectMetrics;
 
 use super::expression::{Output, Resolver, Scope};
-use super::extend::Extraction;
 use super::relation::{Analyzer, Node};
 
 impl Analyzer<'_> {
@@ -20,19 +20,19 @@ impl Analyzer<'_> {
         self.observed_once(collect)?;
         let scope = Scope { columns: &input.columns, outer, computed: &[] };
         let resolver = Resolver::new(self.settings, &scope, self);
-        let mut extraction = Extraction { keys: &[], aggregates: Vec::new() };
         let mut metrics: Vec<Expr> = Vec::with_capacity(collect.metrics.len());
+        let mut fields: Vec<Field> = Vec::with_capacity(collect.metrics.len());
         for metric in &collect.metrics {
             for output in resolver.named(metric)? {
                 let Output::Column { name, value, .. } = output else {
                     return Err(Error::invalid("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", "a generator is not a metric").with_sqlstate("42K0E"));
                 };
                 check(&value.expr)?;
-                metrics.push(extraction.replace(value.expr)?.alias(name));
+                fields.push(value.to_field(&name));
+                metrics.push(value.expr);
             }
         }
-        let aggregates = extraction.aggregates.into_iter().map(|(expr, name)| expr.alias(name)).collect();
-        let plan = Observe::try_new(input.plan.clone(), &collect.name, aggregates, metrics)?.into_plan();
+        let plan = Observe::new(input.plan.clone(), &collect.name, metrics, fields.into()).into_plan();
         Ok(input.over(plan))
     }
 

@@ -6,6 +6,7 @@ mod config;
 mod host;
 mod schema;
 mod session;
+mod streaming;
 
 pub use artifacts::Artifacts;
 pub use config::Confs;

@@ -14,6 +14,7 @@ mod csv;
 pub(crate) mod datetime;
 mod downcast;
 pub mod faults;
+mod formats;
 mod hash;
 mod interval;
 mod json;

@@ -14,5 +14,6 @@ pub(crate) use command::PythonCommand;
 pub use command::PythonOptions;
 pub(crate) use daemon::Workers;
 pub(crate) use pickle::pickle_rows;
+pub(crate) use protocol::Message;
 pub(crate) use task::{Answer, Task, TaskContext};
 pub(crate) use worker::Worker;

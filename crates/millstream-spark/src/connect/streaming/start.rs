@@ -22,7 +22,7 @@ use super::foreach::ForeachSink;
 use super::foreach_batch::ForeachBatchSink;
 use super::queries::Queries;
 use super::trigger::{self, TriggerMode};
-use super::{listeners, location};
+use super::{listeners, location, progress};
 use crate::analyzer::{Analyzed, Leaf};
 use crate::connect::session::ConnectSession;
 
@@ -239,5 +239,9 @@ fn settings(session: &ConnectSession) -> QuerySettings {
             .unwrap_or(defaults.recent_progress),
         stop_active_run: unless_false("spark.sql.streaming.stopActiveRunOnRestart"),
         check_operations: unless_false("spark.sql.streaming.unsupportedOperationCheck"),
+        check_correctness: unless_false("spark.sql.streaming.statefulOperator.checkCorrectness.enabled"),
+        no_data_batches: unless_false("spark.sql.streaming.noDataMicroBatches.enabled"),
+        multiple_stateful_operators: unless_false("spark.sql.streaming.statefulOperator.allowMultiple"),
+        observation_json: progress::observation_json,
     }
 }

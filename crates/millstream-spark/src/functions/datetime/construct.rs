@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, PrimitiveBuilder};
+use arrow::array::{ArrayRef, PrimitiveBuilder};
 use arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type, TimeUnit, TimestampMicrosecondType};
 use millstream_core::{Error, Result};
 

@@ -17,7 +17,7 @@ pub(super) fn register(functions: &mut Functions) {
         call.arity(2..=2)?;
         Ok(strict("instr", Find::Instr, texts(call, 2)?, DataType::Int32))
     });
-    functions.add_all(&["locate", "position", "charindex"], |call| {
+    functions.add_all(&["locate", "position"], |call| {
         call.arity(2..=3)?;
         let mut arguments = texts(call, 2)?;
         if call.len() == 3 {

@@ -9,8 +9,6 @@ mod machine;
 mod program;
 mod syntax;
 
-#[cfg(test)]
-mod tests;
 
 use linear::Linear;
 use machine::{Machine, TooManySteps};
