@@ -26,7 +26,7 @@ use crate::layout::{Entry, Layout, Log, hadoop_checksum};
 use crate::lock::{self, Holder, Lock};
 use crate::objects::{Created, Found, Objects};
 use crate::source_log::CheckpointSourceLog;
-use crate::state::StateManifest;
+use crate::state::{StateFile, StateManifest};
 use crate::store::probe;
 use crate::{purge, tail};
 
@@ -84,6 +84,27 @@ impl fmt::Debug for CheckpointOptions {
             .field("adopt", &self.adopt)
             .field("stop_other", &self.stop_other.is_some())
             .finish_non_exhaustive()
+    }
+}
+
+/// Into how many key groups state is split.
+pub const KEY_GROUPS: u16 = 128;
+
+/// What a file of state is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateKind {
+    /// What a batch changed.
+    Changes,
+    /// All that there is after a batch.
+    Snapshot,
+}
+
+impl StateKind {
+    fn suffix(self) -> &'static str {
+        match self {
+            StateKind::Changes => "changes",
+            StateKind::Snapshot => "snapshot",
+        }
     }
 }
 
@@ -309,6 +330,55 @@ impl Checkpoint {
     /// As [`Checkpoint::read_offsets`].
     pub async fn read_commit(&self, batch_id: u64) -> Result<Option<CommitRecord>> {
         self.shared.record(&self.shared.layout.record(Log::Commits, batch_id), |bytes| commits::decode(bytes)).await
+    }
+
+    /// Makes a file of state about `batch_id` durable, under a name that no other file has. It counts once a commit record names it.
+    ///
+    /// # Errors
+    /// `STALE_EPOCH` when a later run has opened the checkpoint, and those of the store.
+    pub async fn write_state(&self, batch_id: u64, kind: StateKind, bytes: Vec<u8>) -> Result<StateFile> {
+        let name = format!("{batch_id}_{}.{}", self.shared.options.ids.next(), kind.suffix());
+        let file = StateFile::of(name, &bytes, (0, KEY_GROUPS));
+        let path = self.shared.layout.state().join(file.name.as_str());
+        crash::point("state.before");
+        let bytes = Bytes::from(bytes);
+        if let Created::Other(_) = self.shared.publish(&path, std::slice::from_ref(&bytes)).await? {
+            return Err(Error::internal(format!("the state file {path} was there before it was written")));
+        }
+        crash::point("state.after");
+        Ok(file)
+    }
+
+    /// The bytes of a file of state.
+    ///
+    /// # Errors
+    /// `CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS` or `….CANNOT_READ_MISSING_SNAPSHOT_FILE` when it is not there,
+    /// `CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED` when it is not what was written.
+    pub async fn read_state(&self, file: &StateFile) -> Result<Bytes> {
+        let path = self.shared.layout.state().join(file.name.as_str());
+        let Some(bytes) = self.shared.objects.read(&path).await? else {
+            let snapshot = file.name.ends_with(StateKind::Snapshot.suffix());
+            return Err(Error::new(
+                ErrorKind::CheckpointIncompatible,
+                if snapshot {
+                    "CANNOT_LOAD_STATE_STORE.CANNOT_READ_MISSING_SNAPSHOT_FILE"
+                } else {
+                    "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+                },
+                format!("The state file {path} does not exist. Restore it from a backup, or start a new checkpoint."),
+            )
+            .with_sqlstate("58030"));
+        };
+        file.verify(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// Whether there is any file of state.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn has_state(&self) -> Result<bool> {
+        Ok(!self.shared.objects.list(&self.shared.layout.state()).await?.is_empty())
     }
 
     /// Every batch that the logs know, oldest first.

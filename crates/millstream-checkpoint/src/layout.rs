@@ -89,6 +89,10 @@ impl Layout {
         self.log(log).join(id.to_string())
     }
 
+    pub fn state(&self) -> Path {
+        self.root.clone().join("state")
+    }
+
     pub fn source(&self, name: &str) -> Path {
         self.root.clone().join("sources").join(name)
     }

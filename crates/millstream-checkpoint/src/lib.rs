@@ -28,7 +28,7 @@ pub mod state;
 pub mod store;
 mod tail;
 
-pub use checkpoint::{BatchRecords, Checkpoint, CheckpointOptions, StopOther};
+pub use checkpoint::{BatchRecords, Checkpoint, CheckpointOptions, KEY_GROUPS, StateKind, StopOther};
 pub use codec::FACTS;
 pub use codec::conf::SPARK_DEFAULTS;
 pub use codec::offsets::SOURCES_FIELD;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use millstream_core::{Result, crash};
 
 use crate::checkpoint::Shared;
-use crate::codec::boundary;
+use crate::codec::{boundary, commits};
 use crate::epoch;
 use crate::layout::{Entry, Log};
 use crate::source_log::CheckpointSourceLog;
+use crate::state::{StateFile, StateManifest};
 
 pub(crate) async fn run(shared: &Shared, committed: u64, logs: &[Arc<CheckpointSourceLog>]) -> Result<()> {
     let mut boundary = shared.boundary.lock().clone();
@@ -32,8 +33,13 @@ pub(crate) async fn run(shared: &Shared, committed: u64, logs: &[Arc<CheckpointS
     shared.objects.replace(&shared.layout.boundary(), &boundary::encode(&boundary)?).await?;
     *shared.boundary.lock() = boundary;
     if let Some(batch) = batches {
+        // Read while the record that says it is still there.
+        let state = oldest_state(shared, batch).await?;
         for log in Log::ALL {
             remove_below(shared, log, batch).await?;
+        }
+        if let Some(state) = state {
+            remove_state_below(shared, state).await?;
         }
         epoch::forget(&shared.objects, &shared.layout, &shared.claim, shared.options.clock.now_ms()).await?;
     }
@@ -56,6 +62,22 @@ fn keep_from(shared: &Shared, committed: u64) -> Option<u64> {
 /// How many batches are removed at a time, so that most calls cost nothing.
 fn step(min_batches_to_retain: u64) -> u64 {
     (min_batches_to_retain / 4).clamp(1, 25)
+}
+
+/// The first batch whose files of state are needed by any record that stays, the oldest of which is about `batch`.
+async fn oldest_state(shared: &Shared, batch: u64) -> Result<Option<u64>> {
+    let record = shared.record(&shared.layout.record(Log::Commits, batch), |bytes| commits::decode(bytes)).await?;
+    let manifest = record.map(|record| StateManifest::of(&record)).transpose()?.flatten();
+    Ok(manifest.map(|manifest| manifest.oldest_file(batch)))
+}
+
+async fn remove_state_below(shared: &Shared, batch: u64) -> Result<()> {
+    let objects = shared.objects.list(&shared.layout.state()).await?;
+    let old = objects
+        .into_iter()
+        .map(|object| object.location)
+        .filter(|path| path.filename().and_then(StateFile::batch_of).is_some_and(|about| about < batch));
+    shared.objects.delete_all(old.collect()).await
 }
 
 async fn remove_below(shared: &Shared, log: Log, batch: u64) -> Result<()> {

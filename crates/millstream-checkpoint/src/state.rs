@@ -3,6 +3,8 @@
 //! The files under `state/` are never overwritten: each attempt at a batch writes files with names of their own, and the commit record of the
 //! batch names the ones that count. A file that no retained commit names is garbage.
 
+pub mod blocks;
+
 use millstream_core::recovery::CommitRecord;
 use millstream_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -32,6 +34,11 @@ impl StateFile {
     /// A file called `name` with `bytes` in it.
     pub fn of(name: impl Into<String>, bytes: &[u8], key_groups: (u16, u16)) -> StateFile {
         StateFile { name: name.into(), length: bytes.len() as u64, crc32c: crc32c::crc32c(bytes), key_groups }
+    }
+
+    /// The batch that its name says it is about.
+    pub(crate) fn batch_of(name: &str) -> Option<u64> {
+        name.split_once('_').and_then(|(batch, _)| batch.parse().ok())
     }
 
     /// Compares what was read with what was written.
@@ -108,6 +115,11 @@ impl StateManifest {
             other => return Err(Error::internal(format!("the {FACTS} field of a commit record is {other} and not an object"))),
         }
         Ok(())
+    }
+
+    /// The first batch whose files below `state/` are needed to restore the state after `batch`.
+    pub(crate) fn oldest_file(&self, batch: u64) -> u64 {
+        self.base.unwrap_or(0).min(batch)
     }
 
     /// The oldest batch whose commit record is needed to restore the state after `batch`.

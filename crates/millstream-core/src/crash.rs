@@ -34,6 +34,8 @@ pub const POINTS: &[&str] = &[
     "offsets.after",
     "batch.planned",
     "batch.computed",
+    "state.before",
+    "state.after",
     "sink.data.before",
     "sink.data.after",
     "sink.commit.before",

@@ -3,8 +3,10 @@
 
 pub mod batch_time;
 pub mod check;
+pub mod custom;
 mod datafusion_error;
 pub mod expectation;
+pub mod observe;
 pub mod plan;
 pub mod query;
 pub mod relation;

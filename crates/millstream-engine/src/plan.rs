@@ -8,19 +8,23 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::datasource::{provider_as_source, source_as_provider};
-use datafusion::execution::SessionState;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, col};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use millstream_core::quarantine::Discard;
 use millstream_core::registry::SourceContext;
+use millstream_core::sink::OutputMode;
 use millstream_core::source_log::SourceLog;
 use millstream_core::{Clock, Error, Result};
 
 use crate::batch_time::{self, BatchTime};
 use crate::expectation::{Checks, Expectation, ExpectationExec};
+use crate::observe::{self, Observed};
 use crate::relation::{BoundRelation, BoundSource, Input, StreamRelation, TableRelation};
 use crate::scan::{QuarantineSlot, SplitFeed, Volume};
+use crate::stateful::{Bind, TimeFlow, allowed, rewrite};
 use crate::{from_datafusion, to_datafusion};
 
 /// A query's plan, built once, with the handles through which each batch is fed into it.
@@ -37,6 +41,8 @@ pub(crate) struct PreparedPlan {
     pub(crate) checks: Checks,
     /// The schema of the result.
     pub(crate) schema: SchemaRef,
+    /// Its event time and its stateful operators.
+    pub(crate) flow: TimeFlow,
 }
 
 /// One scan of a plan.
@@ -53,7 +59,16 @@ impl PreparedPlan {
     /// # Errors
     /// Those of DataFusion.
     pub(crate) fn reset(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        observe::reset(&self.physical)?;
         reset_plan_states(self.physical.clone()).map_err(from_datafusion)
+    }
+
+    /// What the last run of the plan observed.
+    ///
+    /// # Errors
+    /// Those of DataFusion.
+    pub(crate) fn observed(&self) -> Result<Vec<Observed>> {
+        observe::observed(&self.physical)
     }
 
     /// The physical plan as indented text.
@@ -69,6 +84,9 @@ pub(crate) struct Preparation<'a> {
     pub(crate) expectations: &'a [Expectation],
     /// Names and metadata of the result's columns, by position; the plan's own without it.
     pub(crate) output: Option<&'a SchemaRef>,
+    pub(crate) mode: OutputMode,
+    /// Whether stateful operators have watermarks of their own.
+    pub(crate) propagate: bool,
     /// The log of the source at an index, or of a named source.
     pub(crate) log: &'a (dyn Fn(&str) -> Arc<dyn SourceLog> + Sync),
 }
@@ -81,6 +99,8 @@ pub(crate) async fn prepare(plan: LogicalPlan, preparation: Preparation<'_>) -> 
     let time = BatchTime::default();
     let plan = batch_time::bind(plan, &time)?;
     let plan = normalise(plan)?;
+    let streaming = is_streaming(&plan)?;
+    let plan = if streaming { rewrite(plan, preparation.mode, preparation.state)? } else { plan };
 
     let mut sources: Vec<BoundSource> = Vec::new();
     let mut bound: BTreeMap<usize, usize> = BTreeMap::new();
@@ -120,9 +140,11 @@ pub(crate) async fn prepare(plan: LogicalPlan, preparation: Preparation<'_>) -> 
         .data;
 
     let checks = Checks::compile(preparation.expectations, plan.schema(), preparation.state)?;
-    let optimized = preparation.state.optimize(&plan).map_err(from_datafusion)?;
-    let mut physical =
-        preparation.state.query_planner().create_physical_plan(&optimized, preparation.state).await.map_err(from_datafusion)?;
+    let bind = Arc::new(Bind::new(preparation.mode, preparation.propagate));
+    let bound = streaming.then(|| over_streams(preparation.state, bind.clone()));
+    let state = bound.as_ref().unwrap_or(preparation.state);
+    let optimized = state.optimize(&plan).map_err(from_datafusion)?;
+    let mut physical = state.query_planner().create_physical_plan(&optimized, state).await.map_err(from_datafusion)?;
     if !checks.is_empty() {
         physical = Arc::new(ExpectationExec::new(physical, checks.clone()));
     }
@@ -130,7 +152,15 @@ pub(crate) async fn prepare(plan: LogicalPlan, preparation: Preparation<'_>) -> 
         Some(output) => labelled(&physical.schema(), output)?,
         None => physical.schema(),
     };
-    Ok(PreparedPlan { physical, sources, inputs, time, checks, schema })
+    Ok(PreparedPlan { physical, sources, inputs, time, checks, schema, flow: bind.take() })
+}
+
+/// The session's rules for a plan over streams, which `bind` gives its operators.
+fn over_streams(state: &SessionState, bind: Arc<Bind>) -> SessionState {
+    let rules = state.optimizer().rules.iter().filter(|rule| allowed(rule.name())).cloned().collect();
+    let physical = std::iter::once(bind as Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+    let physical = physical.chain(state.physical_optimizers().iter().cloned()).collect();
+    SessionStateBuilder::new_from_existing(state.clone()).with_optimizer_rules(rules).with_physical_optimizer_rules(physical).build()
 }
 
 /// The streams of a plan in plan order, each once and with its identity: the same relation used twice is one source, as in Spark.

@@ -116,6 +116,16 @@ impl SplitScanExec {
         .with_scheduling_type(SchedulingType::NonCooperative);
         SplitScanExec { label, feed, quarantine, projection, volume, properties: Arc::new(properties) }
     }
+
+    /// Whether there are splits that nobody has begun to read.
+    pub(crate) fn is_unread(&self) -> bool {
+        !self.feed.queue.lock().is_empty()
+    }
+
+    /// Whether it reads a stream, and not a table.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.volume, Volume::Unbounded)
+    }
 }
 
 impl DisplayAs for SplitScanExec {

@@ -1,23 +1,32 @@
-//! One batch: plan its input, run the plan, make the result visible.
+//! One batch: plan its input, run the plan, make its state durable and its result visible.
 
 use std::pin::pin;
 use std::sync::Arc;
 
 use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use millstream_checkpoint::state::StateFile;
+use millstream_checkpoint::{Checkpoint, StateKind};
 use millstream_core::offset::Offset;
 use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Sink};
 use millstream_core::source::Split;
+use millstream_core::watermark::Watermarks;
 use millstream_core::{Clock, Error, Result, crash};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::discard::Discard;
 use super::quarantine::BatchQuarantine;
 use super::report::{SourceCount, Timer};
+use crate::observe::Observed;
+use crate::from_datafusion;
 use crate::plan::PreparedPlan;
 use crate::relation::Input;
 use crate::runner::BatchRunner;
 use crate::scan::SplitFeed;
+use crate::stateful::{changes, unread_inputs};
 
 /// The rows that the running batch has read so far, readable while it runs.
 #[derive(Debug, Default)]
@@ -47,12 +56,16 @@ pub(super) struct BatchRun {
     pub(super) mode: OutputMode,
     pub(super) query_id: uuid::Uuid,
     pub(super) clock: Arc<dyn Clock>,
+    /// How an observation is written into progress.
+    pub(super) describe: fn(&Observed) -> Value,
+    pub(super) checkpoint: Arc<Checkpoint>,
 }
 
 /// One batch, as recorded in `offsets/N`.
 pub(super) struct BatchPlan {
     pub(super) id: u64,
     pub(super) timestamp_ms: i64,
+    pub(super) watermarks: Watermarks,
     pub(super) start: Vec<Option<Offset>>,
     pub(super) end: Vec<Option<Offset>>,
 }
@@ -65,6 +78,9 @@ pub(super) struct BatchOutcome {
     pub(super) splits: u64,
     pub(super) quarantined: std::collections::BTreeMap<String, u64>,
     pub(super) expectations: std::collections::BTreeMap<String, millstream_core::progress::ExpectationProgress>,
+    pub(super) observed: std::collections::BTreeMap<String, Value>,
+    /// The files of state that the batch made durable.
+    pub(super) state: Vec<StateFile>,
 }
 
 impl BatchRun {
@@ -85,11 +101,16 @@ impl BatchRun {
             schema: self.plan.schema.clone(),
             timestamp_ms: batch.timestamp_ms,
         });
-        if self.sink.admit(&info).await? == Admission::AlreadyCommitted {
+        let written = self.sink.admit(&info).await? == Admission::AlreadyCommitted;
+        if written {
             tracing::info!(batch = batch.id, "the sink has this batch already: it is not written again");
-            durable(planned).await?;
-            return Ok(BatchOutcome::default());
+            if self.plan.flow.is_stateless() {
+                durable(planned).await?;
+                return Ok(BatchOutcome::default());
+            }
         }
+        // What later batches depend on is computed again even where the rows are not needed.
+        let sink: Arc<dyn Sink> = if written { Arc::new(Discard) } else { self.sink.clone() };
 
         let mut outcome = BatchOutcome::default();
         let mut quarantine = BatchQuarantine::open(self.quarantine.clone(), &info).await?;
@@ -97,6 +118,7 @@ impl BatchRun {
         timer.lap("getBatch");
         self.plan.time.set(batch.timestamp_ms);
         self.plan.checks.reset();
+        self.plan.flow.begin(batch.watermarks)?;
         let physical = self.plan.reset()?;
         timer.lap("queryPlanning");
         crash::point("batch.planned");
@@ -104,20 +126,38 @@ impl BatchRun {
         live.begin(
             self.plan.inputs.iter().filter(|input| matches!(input.input, Input::Source(_))).map(|input| input.feed.clone()).collect(),
         );
-        let computing = self.runner.run(physical, self.context.clone(), self.sink.clone(), info.clone(), cancel.clone());
-        let computed = self.interruptible(computing, cancel).await;
+        let computing = self.runner.run(physical.clone(), self.context.clone(), sink.clone(), info.clone(), cancel.clone());
+        let computed = match self.interruptible(computing, cancel).await {
+            Ok(parts) => match self.completed(&physical, &info, cancel).await {
+                Ok(state) => Ok((parts, state)),
+                Err(error) => {
+                    sink.abort(&info, parts).await;
+                    Err(error)
+                }
+            },
+            Err(error) => Err(error),
+        };
         live.end();
         // The collectors hold the queue of the quarantine; without them its writer can end.
         for input in &self.plan.inputs {
             input.quarantine.set(Arc::new(millstream_core::quarantine::Discard));
         }
-        let parts = computed?;
+        let (parts, state) = computed?;
         crash::point("batch.computed");
 
         let waited = self.clock.monotonic_ns();
-        if let Err(error) = durable(planned).await {
-            self.sink.abort(&info, parts).await;
-            return Err(error);
+        // Neither is visible yet, so they need not wait for each other.
+        let made_durable = match state {
+            Some(bytes) => futures::try_join!(durable(planned), self.checkpoint.write_state(batch.id, StateKind::Changes, bytes))
+                .map(|((), file)| vec![file]),
+            None => durable(planned).await.map(|()| Vec::new()),
+        };
+        match made_durable {
+            Ok(files) => outcome.state = files,
+            Err(error) => {
+                sink.abort(&info, parts).await;
+                return Err(error);
+            }
         }
         timer.wait(self.clock.monotonic_ns().saturating_sub(waited));
 
@@ -133,7 +173,8 @@ impl BatchRun {
         }
         outcome.quarantined = quarantine.counts();
         outcome.expectations = self.plan.checks.counts();
-        outcome.committed = self.interruptible(self.sink.commit(&info, parts), cancel).await?;
+        outcome.observed = self.plan.observed()?.iter().map(|observed| (observed.name.clone(), (self.describe)(observed))).collect();
+        outcome.committed = self.interruptible(sink.commit(&info, parts), cancel).await?;
         timer.lap("addBatch");
         Ok(outcome)
     }
@@ -149,6 +190,17 @@ impl BatchRun {
                 work.await
             }
         }
+    }
+
+    /// What the batch changed in state, once all of its input has been read: a join with an empty table does not look at its other side, but
+    /// time passes there and state grows.
+    async fn completed(&self, plan: &Arc<dyn ExecutionPlan>, info: &Arc<BatchInfo>, cancel: &CancellationToken) -> Result<Option<Vec<u8>>> {
+        for unread in unread_inputs(plan) {
+            let info = Arc::new(BatchInfo { schema: unread.schema(), ..info.as_ref().clone() });
+            self.runner.run(unread, self.context.clone(), Arc::new(Discard), info, cancel.clone()).await?;
+        }
+        self.plan.flow.operators.iter().try_for_each(|operator| operator.ensure_finished()).map_err(from_datafusion)?;
+        if self.plan.flow.operators.is_empty() { Ok(None) } else { changes(&self.plan.flow, info.batch_id) }
     }
 
     /// Gives every scan of the plan its splits.

@@ -8,12 +8,17 @@ use futures::future::{self, select_all};
 use millstream_checkpoint::Checkpoint;
 use millstream_core::offset::Offset;
 use millstream_core::recovery::{CommitRecord, OffsetRecord, Resume};
+use millstream_core::watermark::{Policy, Tracker, Watermarks};
 use millstream_core::{Clock, Error, ReadLimit, Result, Trigger, crash};
 use tokio::task::JoinHandle;
 
 use super::batch::{BatchOutcome, BatchPlan, BatchRun, durable};
 use super::report::{Timer, TriggerFacts, report};
 use super::{QueryEvent, QueryListener, Shared, SourcePosition};
+use crate::stateful::Snapshots;
+
+/// The option that says how several watermarks become one.
+const POLICY: &str = "spark.sql.streaming.multipleWatermarkPolicy";
 
 /// The state of a running query between batches.
 pub(super) struct BatchLoop {
@@ -30,7 +35,11 @@ pub(super) struct BatchLoop {
     /// Where the next batch starts, per source.
     pub(super) start: Vec<Option<Offset>>,
     pub(super) next_batch: u64,
-    pub(super) watermark_ms: i64,
+    /// Follows event time, once it is known where it stands.
+    pub(super) tracker: Option<Tracker>,
+    pub(super) snapshots: Snapshots,
+    /// Whether a batch without data runs when time has passed that closes something.
+    pub(super) no_data_batches: bool,
     /// The commit of the last batch, which may become durable while the next one computes.
     pub(super) pending_commit: Option<JoinHandle<Result<()>>>,
     pub(super) previous_trigger_ms: Option<i64>,
@@ -64,18 +73,21 @@ impl BatchLoop {
 
     async fn run_all(&mut self, resume: Resume) -> Result<()> {
         match resume {
-            Resume::Fresh => self.start = vec![None; self.run.plan.sources.len()],
-            Resume::Next { batch_id, start, watermark_ms, previous, .. } => {
-                self.next_batch = batch_id;
-                self.start = start;
-                self.watermark_ms = watermark_ms;
-                self.conf.extend(previous.conf);
+            Resume::Fresh => {
+                self.start = vec![None; self.run.plan.sources.len()];
+                self.follow(Watermarks::default())?;
             }
-            Resume::Rerun { batch_id, record, start, .. } => {
+            Resume::Next { batch_id, start, watermark_ms, late_watermark_ms, previous } => {
                 self.next_batch = batch_id;
                 self.start = start;
-                self.watermark_ms = record.watermark_ms;
+                self.conf.extend(previous.conf);
+                self.follow(Watermarks { late_ms: late_watermark_ms, evict_ms: watermark_ms })?;
+            }
+            Resume::Rerun { batch_id, record, start, late_watermark_ms } => {
+                self.next_batch = batch_id;
+                self.start = start;
                 self.conf.extend(record.conf.clone());
+                self.follow(Watermarks { late_ms: late_watermark_ms, evict_ms: record.watermark_ms })?;
                 tracing::info!(batch = batch_id, "a batch was planned and not committed: it runs again as recorded");
                 let timer = self.timer();
                 let started_ms = self.clock.now_ms();
@@ -111,6 +123,26 @@ impl BatchLoop {
         Ok(())
     }
 
+    /// Follows event time from here on.
+    fn follow(&mut self, current: Watermarks) -> Result<()> {
+        let policy = self.conf.get(POLICY).map_or(Ok(Policy::default()), |policy| Policy::parse(policy))?;
+        self.tracker = Some(Tracker::new(policy, self.run.plan.flow.delays_ms(), current));
+        Ok(())
+    }
+
+    /// The watermarks of the batch that runs now or next.
+    fn watermarks(&self) -> Watermarks {
+        self.tracker.as_ref().map_or_else(Watermarks::default, Tracker::current)
+    }
+
+    /// Whether time has passed, since the last batch of this run, that closes something.
+    fn wants_another_batch(&self) -> Result<bool> {
+        if !self.no_data_batches || !self.ran_any {
+            return Ok(false);
+        }
+        self.run.plan.flow.wants_another_batch(self.watermarks().evict_ms)
+    }
+
     /// Looks at the sources and runs a batch if there is something new. Returns whether it did.
     async fn trigger_once(&mut self, started_ms: i64, unlimited: bool) -> Result<bool> {
         let mut timer = self.timer();
@@ -127,7 +159,8 @@ impl BatchLoop {
             end.push(latest.or_else(|| start.cloned()));
         }
         timer.lap("latestOffset");
-        if end == self.start {
+        let new_data = end != self.start;
+        if !new_data && !self.wants_another_batch()? {
             self.settle().await?;
             self.report_idle(&timer, started_ms);
             self.shared.say("Waiting for data to arrive", false, false);
@@ -135,7 +168,7 @@ impl BatchLoop {
             return Ok(false);
         }
         let record = OffsetRecord {
-            watermark_ms: self.watermark_ms,
+            watermark_ms: self.watermarks().evict_ms,
             timestamp_ms: self.clock.now_ms(),
             conf: self.conf.clone(),
             offsets: end,
@@ -148,13 +181,20 @@ impl BatchLoop {
     /// Runs the batch that `record` describes, from planning to the hand-over of its commit record.
     async fn batch(&mut self, record: OffsetRecord, mut timer: Timer, started_ms: i64) -> Result<()> {
         let id = self.next_batch;
-        self.shared.say("Processing new data", true, true);
+        let new_data = record.offsets != self.start;
+        self.shared.say(if new_data { "Processing new data" } else { "No new data but cleaning up state" }, new_data, true);
         let mut planned = self.write_offsets(id, record.clone());
         self.note_positions(&record.offsets);
         timer.lap("walCommit");
-        let batch = BatchPlan { id, timestamp_ms: record.timestamp_ms, start: self.start.clone(), end: record.offsets };
+        let batch = BatchPlan {
+            id,
+            timestamp_ms: record.timestamp_ms,
+            watermarks: self.watermarks(),
+            start: self.start.clone(),
+            end: record.offsets,
+        };
         let ran = self.run.run(&batch, &mut planned, &self.shared.live, &self.shared.stop, &mut timer).await;
-        let outcome = match ran {
+        let mut outcome = match ran {
             Ok(outcome) => outcome,
             Err(error) => {
                 // No write of this run may be under way when the query has ended.
@@ -164,7 +204,9 @@ impl BatchLoop {
                 return Err(error);
             }
         };
-        self.pending_commit = Some(self.write_commit(id, batch.end.clone()));
+        let record = self.commit_record(&mut outcome).await?;
+        self.pending_commit = Some(self.write_commit(id, record, batch.end.clone()));
+        self.snapshots.make_when_due(&self.run.plan.flow, &self.checkpoint, id);
         timer.lap("commitOffsets");
         let facts = TriggerFacts {
             run_id: self.shared.run_id,
@@ -174,6 +216,8 @@ impl BatchLoop {
             previous_started_ms: self.previous_trigger_ms,
             start: &batch.start,
             end: &batch.end,
+            watermark_ms: batch.watermarks.evict_ms,
+            partitions: self.partitions(),
         };
         let progress = Arc::new(report(&self.run, &facts, &outcome, &timer));
         self.shared.keep(progress.clone());
@@ -199,11 +243,33 @@ impl BatchLoop {
         })
     }
 
+    /// The shuffle partitions that Spark would have.
+    fn partitions(&self) -> u64 {
+        self.conf.get("spark.sql.shuffle.partitions").and_then(|partitions| partitions.parse().ok()).unwrap_or(200)
+    }
+
+    /// What commits the batch that ran, and lets time go on.
+    async fn commit_record(&mut self, outcome: &mut BatchOutcome) -> Result<CommitRecord> {
+        let flow = &self.run.plan.flow;
+        let next_watermark_ms = match &mut self.tracker {
+            Some(tracker) => {
+                let next = tracker.observe(&flow.max_event_times());
+                tracker.advance(next);
+                next
+            }
+            None => 0,
+        };
+        let mut record = CommitRecord { next_watermark_ms, extra: BTreeMap::new() };
+        if !flow.operators.is_empty() {
+            self.snapshots.commit(flow, std::mem::take(&mut outcome.state), &mut record).await?;
+        }
+        Ok(record)
+    }
+
     /// Makes `commits/N` durable in the background, and lets the sources follow.
-    fn write_commit(&self, id: u64, end: Vec<Option<Offset>>) -> JoinHandle<Result<()>> {
+    fn write_commit(&self, id: u64, record: CommitRecord, end: Vec<Option<Offset>>) -> JoinHandle<Result<()>> {
         let checkpoint = self.checkpoint.clone();
         let sources: Vec<_> = self.run.plan.sources.iter().map(|bound| bound.source.clone()).collect();
-        let record = CommitRecord { next_watermark_ms: self.watermark_ms, extra: BTreeMap::new() };
         tokio::spawn(async move {
             checkpoint.write_commit(id, &record).await?;
             crash::point("source.commit.before");
@@ -270,8 +336,14 @@ impl BatchLoop {
             previous_started_ms: self.previous_trigger_ms,
             start: &self.start,
             end: &self.start,
+            watermark_ms: self.watermarks().evict_ms,
+            partitions: self.partitions(),
         };
         let mut progress = report(&self.run, &facts, &BatchOutcome::default(), timer);
+        progress.event_time.retain(|name, _| name == "watermark");
+        for operator in &mut progress.state_operators {
+            (operator.num_rows_updated, operator.num_rows_dropped_by_watermark) = (0, 0);
+        }
         if !self.ran_any {
             progress.sink.num_output_rows = -1;
         }

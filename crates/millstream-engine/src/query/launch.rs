@@ -11,14 +11,17 @@ use millstream_checkpoint::{Checkpoint, CheckpointOptions};
 use millstream_core::recovery::{self, Resume};
 use millstream_core::{Clock, Error, ErrorKind, Ids, Result};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::batch::BatchRun;
 use super::batch_loop::BatchLoop;
 use super::{Lifecycle, QueryEvent, QueryListener, QueryRequest, QueryStatus, Shared, StreamingQuery};
+use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, prepare};
 use crate::runner::BatchRunner;
+use crate::stateful::Snapshots;
 
 /// What starting a query needs from its session.
 pub(crate) struct Launch {
@@ -133,7 +136,7 @@ impl Launched {
         }
     }
 
-    async fn run(self, (plan, resume): (PreparedPlan, Resume)) {
+    async fn run(self, Opened { plan, resume, snapshots }: Opened) {
         // Set once, here.
         let _ = self.shared.explain.set(plan.explain());
         let Launched { shared, checkpoint, request, context, runner, clock, listeners, .. } = self;
@@ -146,6 +149,8 @@ impl Launched {
             mode: request.mode,
             query_id: shared.id,
             clock: clock.clone(),
+            describe: request.settings.observation_json,
+            checkpoint: checkpoint.clone(),
         };
         let query = BatchLoop {
             shared,
@@ -158,7 +163,9 @@ impl Launched {
             conf: request.settings.pinned,
             start: Vec::new(),
             next_batch: 0,
-            watermark_ms: 0,
+            tracker: None,
+            snapshots,
+            no_data_batches: request.settings.no_data_batches,
             pending_commit: None,
             previous_trigger_ms: None,
             last_progress_ms: None,
@@ -202,18 +209,15 @@ async fn unresumed(request: &QueryRequest, checkpoint: &Checkpoint) -> Result<()
     ))
 }
 
-async fn open(
-    request: &QueryRequest,
-    state: &SessionState,
-    clock: &Arc<dyn Clock>,
-    checkpoint: &Arc<Checkpoint>,
-) -> Result<(PreparedPlan, Resume)> {
+async fn open(request: &QueryRequest, state: &SessionState, clock: &Arc<dyn Clock>, checkpoint: &Arc<Checkpoint>) -> Result<Opened> {
     let resume = recovery::resume(&checkpoint.tail().await?)?;
     let preparation = Preparation {
         state,
         clock: clock.clone(),
         expectations: &request.expectations,
         output: request.output.as_ref(),
+        mode: request.mode,
+        propagate: request.settings.multiple_stateful_operators,
         log: &|name| checkpoint.source_log(name),
     };
     let plan = prepare(request.plan.clone(), preparation).await?;
@@ -228,8 +232,23 @@ async fn open(
     for (index, bound) in plan.sources.iter().enumerate() {
         bound.source.restore(planned.and_then(|record| record.offsets.get(index)).and_then(Option::as_ref)).await?;
     }
+    let committed = match &resume {
+        Resume::Fresh => None,
+        Resume::Rerun { batch_id, .. } | Resume::Next { batch_id, .. } => batch_id.checked_sub(1),
+    };
+    let snapshots = match committed {
+        Some(batch) => Snapshots::load(&plan.flow, checkpoint, batch).await?,
+        None => Snapshots::default(),
+    };
     request.sink.prepare(&plan.schema, request.mode).await?;
-    Ok((plan, resume))
+    Ok(Opened { plan, resume, snapshots })
+}
+
+/// What a query needs to run its first batch.
+struct Opened {
+    plan: PreparedPlan,
+    resume: Resume,
+    snapshots: Snapshots,
 }
 
 /// Settings of one query that its session may change from query to query.
@@ -255,6 +274,13 @@ pub struct QuerySettings {
     /// Whether each stateful operator has watermarks of its own (`spark.sql.streaming.statefulOperator.allowMultiple`); otherwise all have
     /// the query's, and of several operators only the first is right.
     pub multiple_stateful_operators: bool,
+    /// How an observation is written into progress; an object of its metrics as texts by default.
+    pub observation_json: fn(&Observed) -> Value,
+}
+
+fn metrics_as_texts(observed: &Observed) -> Value {
+    let metrics = observed.fields.iter().zip(&observed.values);
+    Value::Object(metrics.map(|(field, value)| (field.name().clone(), Value::String(value.to_string()))).collect())
 }
 
 impl Default for QuerySettings {
@@ -269,6 +295,7 @@ impl Default for QuerySettings {
             check_correctness: true,
             no_data_batches: true,
             multiple_stateful_operators: true,
+            observation_json: metrics_as_texts,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod batch;
 mod batch_loop;
+mod discard;
 mod launch;
 mod quarantine;
 mod report;

@@ -7,6 +7,7 @@ use millstream_core::progress::{Extras, QueryProgress, SinkProgress, SourceProgr
 use uuid::Uuid;
 
 use super::batch::{BatchOutcome, BatchRun};
+use crate::stateful::TimeFlow;
 
 /// Rows that one source gave to a batch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +57,10 @@ pub(super) struct TriggerFacts<'a> {
     pub(super) previous_started_ms: Option<i64>,
     pub(super) start: &'a [Option<Offset>],
     pub(super) end: &'a [Option<Offset>],
+    /// The watermark of the batch.
+    pub(super) watermark_ms: i64,
+    /// Spark's shuffle partitions.
+    pub(super) partitions: u64,
 }
 
 /// The report of a trigger that ran a batch.
@@ -92,11 +97,11 @@ pub(super) fn report(run: &BatchRun, facts: &TriggerFacts<'_>, outcome: &BatchOu
         input_rows_per_second: input_rate(rows),
         processed_rows_per_second: processing_rate(rows),
         duration_ms,
-        event_time: BTreeMap::new(),
-        state_operators: Vec::new(),
+        event_time: event_time(&run.plan.flow, facts.watermark_ms),
+        state_operators: run.plan.flow.operators.iter().map(|operator| operator.progress(facts.partitions)).collect(),
         sources: sources.collect(),
         sink: SinkProgress { description: run.sink.description(), num_output_rows, metrics: outcome.committed.metrics.clone() },
-        observed_metrics: BTreeMap::new(),
+        observed_metrics: outcome.observed.clone(),
         millstream: Extras {
             quarantined: outcome.quarantined.values().sum(),
             quarantined_by_reason: outcome.quarantined.clone(),
@@ -107,6 +112,20 @@ pub(super) fn report(run: &BatchRun, facts: &TriggerFacts<'_>, outcome: &BatchOu
             durable_wait_us: timer.waited / 1_000,
         },
     }
+}
+
+/// The watermark used and the event times seen; empty where there is no watermark.
+fn event_time(flow: &TimeFlow, watermark_ms: i64) -> BTreeMap<String, String> {
+    let mut times = BTreeMap::new();
+    if flow.event_times.is_empty() {
+        return times;
+    }
+    if let Some(seen) = flow.seen() {
+        times
+            .extend([("avg", seen.avg_ms()), ("max", seen.max_ms), ("min", seen.min_ms)].map(|(name, ms)| (name.to_owned(), utc_text(ms))));
+    }
+    times.insert("watermark".to_owned(), utc_text(watermark_ms));
+    times
 }
 
 fn per_second(rows: u64, seconds: f64) -> f64 {

@@ -224,7 +224,11 @@ impl Walk {
         let outside = names.len();
         for reference in &mut with.references {
             self.nested(reference, names, depth, level + 1)?;
-            if let Some(RelType::SubqueryAlias(alias)) = &reference.rel_type {
+            // The parser gives subqueries negative ids; they are found by these.
+            let is_subquery = reference.common.as_ref().and_then(|common| common.plan_id).is_some_and(|plan_id| plan_id < 0);
+            if let Some(RelType::SubqueryAlias(alias)) = &reference.rel_type
+                && !is_subquery
+            {
                 let index = self.requests.len();
                 self.plans.insert(index, Arc::new(reference.clone()));
                 self.requests.push(Request { leaf: Relation::default(), depth });

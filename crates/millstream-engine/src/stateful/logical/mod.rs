@@ -1,13 +1,16 @@
 //! The logical nodes of event time and state.
 
 mod deduplicate;
+mod limit;
 mod session_window;
 mod watermark;
 
 use arrow::datatypes::Field;
 
 pub use deduplicate::Deduplicate;
+pub(crate) use limit::StreamLimit;
 pub use session_window::SessionWindow;
+pub(crate) use watermark::marked;
 pub use watermark::{Watermark, delay_ms};
 
 /// The metadata key of an event-time column; its value is the delay of its watermark in milliseconds.

@@ -58,6 +58,10 @@ impl SessionWindow {
         LogicalPlan::Extension(Extension { node: Arc::new(self) })
     }
 
+    pub(crate) fn schema_ref(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
     fn over(input: LogicalPlan, keys: Vec<Expr>, start: Expr, end: Expr, window: String, aggregates: Vec<Expr>) -> DfResult<SessionWindow> {
         let time = start.to_field(input.schema())?.1;
         let mut fields = exprlist_to_fields(&keys, &input)?;

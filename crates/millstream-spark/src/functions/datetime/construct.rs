@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, PrimitiveBuilder};
+use arrow::array::{ArrayRef, PrimitiveBuilder};
 use arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type, TimeUnit, TimestampMicrosecondType};
 use millstream_core::{Error, Result};
 
@@ -68,7 +68,8 @@ struct MakeTimestamp {
 fn wall_clock(date: [i32; 3], hour: i32, minute: i32, seconds: i128) -> Result<i64> {
     let [year, month, day] = date.map(i64::from);
     let out_of_range = || no_such_time(format!("{year}-{month}-{day} {hour}:{minute}:{} is no timestamp", seconds as f64 / 1e6));
-    let micros = i64::try_from(seconds).ok().filter(|micros| (0..=60 * MICROS_PER_SECOND + 999_999).contains(micros)).ok_or_else(out_of_range)?;
+    let micros =
+        i64::try_from(seconds).ok().filter(|micros| (0..=60 * MICROS_PER_SECOND + 999_999).contains(micros)).ok_or_else(out_of_range)?;
     if micros > 60 * MICROS_PER_SECOND {
         let message = "a second of 60 has no fraction: the seconds go from 0 to 59.999999, and 60 is the next minute";
         return Err(faults::row("INVALID_FRACTION_OF_SECOND", "22023", message));
@@ -97,7 +98,8 @@ impl Kernel for MakeTimestamp {
         for row in 0..years.len() {
             let parts = [years, months, days, hours, minutes].map(|part| downcast::value(part, row));
             let zone = names.map(|names| downcast::text(names, row));
-            let ([Some(year), Some(month), Some(day), Some(hour), Some(minute)], Some(seconds)) = (parts, downcast::value(seconds, row)) else {
+            let ([Some(year), Some(month), Some(day), Some(hour), Some(minute)], Some(seconds)) = (parts, downcast::value(seconds, row))
+            else {
                 result.append_null();
                 continue;
             };

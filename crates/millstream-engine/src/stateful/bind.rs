@@ -1,0 +1,367 @@
+//! Binds a physical plan to the operators of a streaming query.
+//!
+//! Runs before every other physical rule, on the plan as it was written: aggregations are still partial and final, joins still have their
+//! sides. Operators and watermark nodes are numbered from the top down, inputs from left to right, which is their order in progress reports
+//! and in the checkpoint.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinSide, JoinType, NullEquality};
+use datafusion::error::Result as DfResult;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExprRef, conjunction_opt, split_conjunction};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use millstream_core::sink::OutputMode;
+use parking_lot::Mutex;
+
+use super::accumulate::Functions;
+use super::aggregate::{AggregateCore, Aggregation};
+use super::event_time::{EventTime, as_event_time};
+use super::exec::{Binding, StatefulExec, as_stateful};
+use super::flow::{Node, TimeFlow};
+use super::join::bounds::{Origin, derive};
+use super::join::{Eviction, Join, JoinCore, Side};
+use super::logical::event_time_delay;
+use super::operator::{Description, Operator};
+use super::planner::{as_node, new_sessions};
+use super::refuse::RefuseCore;
+use super::session::Sessions;
+use crate::scan::SplitScanExec;
+
+/// The rule, good for one plan.
+#[derive(Debug)]
+pub(crate) struct Bind {
+    mode: OutputMode,
+    /// Whether operators have watermarks of their own.
+    propagate: bool,
+    flow: Mutex<TimeFlow>,
+}
+
+impl Bind {
+    pub(crate) fn new(mode: OutputMode, propagate: bool) -> Self {
+        Bind { mode, propagate, flow: Mutex::default() }
+    }
+
+    /// The operators that the plan was bound to.
+    pub(crate) fn take(&self) -> TimeFlow {
+        std::mem::take(&mut *self.flow.lock())
+    }
+}
+
+impl PhysicalOptimizerRule for Bind {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let mut binder = Binder {
+            mode: self.mode,
+            propagate: self.propagate,
+            batch_size: config.execution.batch_size.get(),
+            operators: Vec::new(),
+            event_times: Vec::new(),
+        };
+        let (plan, root) = binder.visit(plan)?;
+        let operators = binder.operators.into_iter().flatten().collect();
+        *self.flow.lock() = TimeFlow::new(root, operators, binder.event_times, self.propagate);
+        Ok(plan)
+    }
+
+    fn name(&self) -> &'static str {
+        "bind_stateful_operators"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Whether a plan reads a stream.
+pub(crate) fn reads_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match as_node::<SplitScanExec>(plan) {
+        Some(scan) => scan.is_stream(),
+        None => plan.children().into_iter().any(reads_stream),
+    }
+}
+
+/// The inputs of joins that a run of the plan did not read although they have rows.
+pub(crate) fn unread_inputs(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn ExecutionPlan>> {
+    let children = plan.children();
+    let joins = children.len() > 1;
+    children
+        .into_iter()
+        .filter(|child| is_unread(child))
+        .flat_map(|child| if joins { vec![child.clone()] } else { unread_inputs(child) })
+        .collect()
+}
+
+fn is_unread(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match as_node::<SplitScanExec>(plan) {
+        Some(scan) => scan.is_stream() && scan.is_unread(),
+        None => plan.children().into_iter().any(is_unread),
+    }
+}
+
+struct Binder {
+    mode: OutputMode,
+    propagate: bool,
+    batch_size: usize,
+    /// A place is taken before the inputs are visited.
+    operators: Vec<Option<Arc<Operator>>>,
+    event_times: Vec<Arc<EventTime>>,
+}
+
+impl Binder {
+    fn visit(&mut self, plan: Arc<dyn ExecutionPlan>) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
+        if !reads_stream(&plan) {
+            return Ok((plan, Node::Through(Vec::new())));
+        }
+        if let Some(node) = as_event_time(&plan) {
+            let event_time = Arc::new(EventTime::new(node.delay_ms()));
+            self.event_times.push(event_time.clone());
+            let (mut inputs, mut nodes) = self.inputs(&plan)?;
+            let (Some(input), Some(below)) = (inputs.pop(), nodes.pop()) else { return Ok((plan, Node::Through(Vec::new()))) };
+            return Ok((Arc::new(node.bound(input, event_time)), Node::Origin(Box::new(below))));
+        }
+        if let Some(node) = as_stateful(&plan) {
+            return self.stateful(&plan, node);
+        }
+        if let Some(aggregate) = as_node::<AggregateExec>(&plan)
+            && matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned)
+        {
+            return self.aggregate(&plan, aggregate);
+        }
+        let both = plan.children().iter().filter(|child| reads_stream(child)).count() == 2;
+        if let Some(join) = as_node::<HashJoinExec>(&plan).filter(|_| both) {
+            return self.join(&plan, join);
+        }
+        let keyless = as_node::<NestedLoopJoinExec>(&plan).is_some()
+            || as_node::<CrossJoinExec>(&plan).is_some()
+            || as_node::<PiecewiseMergeJoinExec>(&plan).is_some();
+        if both && keyless {
+            let refused = "Stream-stream join without equality predicate is not supported";
+            return self.refuse(&plan, "symmetricHashJoin", "_LEGACY_ERROR_TEMP_1181", refused);
+        }
+        let (inputs, nodes) = self.inputs(&plan)?;
+        let plan = plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?;
+        Ok((plan, Node::Through(nodes)))
+    }
+
+    fn inputs(&mut self, plan: &Arc<dyn ExecutionPlan>) -> DfResult<(Vec<Arc<dyn ExecutionPlan>>, Vec<Node>)> {
+        let children: Vec<_> = plan.children().into_iter().cloned().collect();
+        let visited = children.into_iter().map(|child| self.visit(child)).collect::<DfResult<Vec<_>>>()?;
+        Ok(visited.into_iter().unzip())
+    }
+
+    /// Takes the next number, visits the inputs, and makes the node that runs the operator.
+    fn operate(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        operator: impl FnOnce(&mut Self) -> DfResult<(Arc<Operator>, String)>,
+    ) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
+        let index = self.operators.len();
+        self.operators.push(None);
+        let (inputs, nodes) = self.inputs(plan)?;
+        let (operator, label) = operator(self)?;
+        if let Some(slot) = self.operators.get_mut(index) {
+            *slot = Some(operator.clone());
+        }
+        let exec = match as_stateful(plan) {
+            Some(node) => node.bound(operator, inputs),
+            None => StatefulExec::new(label, inputs, Binding::Query(operator), plan.schema()),
+        };
+        Ok((Arc::new(exec), Node::Operator(index, nodes)))
+    }
+
+    fn stateful(&mut self, plan: &Arc<dyn ExecutionPlan>, node: &StatefulExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
+        if let Some(sessions) = node.sessions() {
+            let sessions = Sessions { mode: self.mode, ..sessions.clone() };
+            return self.operate(plan, |_| Ok((new_sessions(sessions)()?, String::new())));
+        }
+        if plan.children().iter().any(|child| self.ambiguous(&child.schema())) {
+            return self.ambiguity(plan, "dedupe");
+        }
+        match node.unbound() {
+            Some(operator) => self.operate(plan, |_| Ok((operator?, String::new()))),
+            None => Ok((plan.clone(), Node::Through(Vec::new()))),
+        }
+    }
+
+    fn aggregate(&mut self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
+        let partial = aggregate.input().schema();
+        let width = aggregate.group_expr().num_group_exprs();
+        let keys = Schema::new(partial.fields().iter().take(width).cloned().collect::<Vec<_>>());
+        if self.ambiguous(&keys) {
+            return self.ambiguity(plan, "stateStoreSave");
+        }
+        let aggregation = Aggregation {
+            keys: keys.fields().iter().cloned().collect(),
+            functions: Functions::new(aggregate.aggr_expr())?,
+            output: aggregate.schema(),
+            mode: self.mode,
+            batch_size: self.batch_size,
+        };
+        let label = format!("stateStoreSave: {} keys, {}", width, aggregation.functions.text());
+        self.operate(plan, |_| {
+            let for_core = aggregation.clone();
+            let operator = Operator::new(aggregation.description(), Box::new(move || Ok(Box::new(AggregateCore::new(for_core.clone())?))))?;
+            Ok((operator, label))
+        })
+    }
+
+    fn join(&mut self, plan: &Arc<dyn ExecutionPlan>, join: &HashJoinExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
+        let supported = [JoinType::Inner, JoinType::Left, JoinType::Right, JoinType::Full, JoinType::LeftSemi];
+        if !supported.contains(join.join_type()) {
+            let refused = format!("{} joins of two streams are not supported", join.join_type());
+            return self.refuse(plan, "symmetricHashJoin", "_LEGACY_ERROR_TEMP_3102", refused);
+        }
+        if self.ambiguous(&join.left().schema()) || self.ambiguous(&join.right().schema()) {
+            return self.ambiguity(plan, "symmetricHashJoin");
+        }
+        let operation = sides(join)?;
+        let label = format!("symmetricHashJoin: {} on {:?}", join.join_type(), join.on());
+        let whole: Arc<dyn ExecutionPlan> = Arc::new(join.builder().with_projection(None).build()?);
+        let (exec, node) = self.operate(&whole, |_| {
+            let for_core = operation.clone();
+            let operator = Operator::new(operation.description()?, Box::new(move || Ok(Box::new(JoinCore::new(for_core.clone())?))))?;
+            Ok((operator, label))
+        })?;
+        let Some(projection) = &join.projection else { return Ok((exec, node)) };
+        let schema = exec.schema();
+        let columns = projection.iter().map(|index| {
+            let name = schema.field(*index).name();
+            (Arc::new(Column::new(name, *index)) as PhysicalExprRef, name.clone())
+        });
+        let projected = ProjectionExec::try_new(columns.collect::<Vec<_>>(), exec)?;
+        Ok((Arc::new(projected), node))
+    }
+
+    /// Whether it is unclear which column is event time.
+    fn ambiguous(&self, schema: &Schema) -> bool {
+        self.propagate && schema.fields().iter().filter(|field| event_time_delay(field).is_some()).count() > 1
+    }
+
+    fn ambiguity(&mut self, plan: &Arc<dyn ExecutionPlan>, name: &'static str) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
+        let refused = "More than one event time columns are available. Please ensure there is at most one event time column per stream. You can \
+                       project out the columns that are not needed";
+        self.refuse(plan, name, "_LEGACY_ERROR_TEMP_3077", refused)
+    }
+
+    /// A node that fails when its first batch runs, as Spark's planner does then.
+    fn refuse(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        name: &'static str,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
+        let message = message.into();
+        let label = format!("refused: {message}");
+        let description = Description { name, tables: Vec::new(), variant: String::new(), stores: 1 };
+        self.operate(plan, |_| {
+            let core = RefuseCore { code, message };
+            Ok((Operator::new(description, Box::new(move || Ok(Box::new(core.clone()))))?, label))
+        })
+    }
+}
+
+/// A join's sides: keys, predicates of their own, and how their rows leave.
+fn sides(join: &HashJoinExec) -> DfResult<Join> {
+    let kind = *join.join_type();
+    let (left, right) = (join.left().schema(), join.right().schema());
+    let delayed = |schema: &Schema| schema.fields().iter().position(|field| event_time_delay(field).is_some());
+    let (left_time, right_time) = (delayed(&left), delayed(&right));
+    let timed_key = |key: &PhysicalExprRef, schema: &Schema| {
+        as_column(key).and_then(|column| schema.fields().get(column.index())).is_some_and(|field| event_time_delay(field).is_some())
+    };
+    let key = join.on().iter().position(|(key, _)| timed_key(key, &left));
+    let key = key.or_else(|| join.on().iter().position(|(_, key)| timed_key(key, &right)));
+    let predicates = join.filter().map(Predicates::of).transpose()?.unwrap_or_default();
+    let eviction = |side: JoinSide, own: Option<usize>, other: Option<usize>| match (key, own, join.filter()) {
+        (Some(key), ..) => Eviction::Key(key),
+        (None, Some(own), Some(filter)) => {
+            let bounds = derive(filter.expression(), filter.schema(), &origins(filter), side, other);
+            if bounds.is_empty() { Eviction::Never } else { Eviction::Value(own, bounds) }
+        }
+        _ => Eviction::Never,
+    };
+    let (left_keys, right_keys) = join.on().iter().cloned().unzip();
+    Ok(Join {
+        kind,
+        left: Side {
+            eviction: eviction(JoinSide::Left, left_time, right_time),
+            schema: left,
+            keys: left_keys,
+            event_time: left_time,
+            only: predicates.left,
+            outer: matches!(kind, JoinType::Left | JoinType::Full),
+        },
+        right: Side {
+            eviction: eviction(JoinSide::Right, right_time, left_time),
+            schema: right,
+            keys: right_keys,
+            event_time: right_time,
+            only: predicates.right,
+            outer: matches!(kind, JoinType::Right | JoinType::Full),
+        },
+        filter: predicates.both,
+        // Spark's full outer join takes null keys for equal.
+        nulls_match: join.null_equality() == NullEquality::NullEqualsNull || kind == JoinType::Full,
+        output: join.join_schema().clone(),
+    })
+}
+
+fn as_column(expr: &PhysicalExprRef) -> Option<&Column> {
+    (expr.as_ref() as &dyn std::any::Any).downcast_ref::<Column>()
+}
+
+/// Where the columns of a join's condition are from.
+pub(crate) fn origins(filter: &JoinFilter) -> Vec<Origin> {
+    filter.column_indices().iter().map(|column| (column.side, column.index)).collect()
+}
+
+/// The condition of a join, by what it looks at.
+#[derive(Default)]
+struct Predicates {
+    left: Option<PhysicalExprRef>,
+    right: Option<PhysicalExprRef>,
+    both: Option<JoinFilter>,
+}
+
+impl Predicates {
+    fn of(filter: &JoinFilter) -> DfResult<Self> {
+        let origins = origins(filter);
+        let (mut left, mut right, mut both) = (Vec::new(), Vec::new(), Vec::new());
+        for predicate in split_conjunction(filter.expression()) {
+            let columns = collect_columns(predicate);
+            let on = |side: JoinSide| columns.iter().all(|column| origins.get(column.index()).is_some_and(|(at, _)| *at == side));
+            if on(JoinSide::Left) {
+                left.push(over_side(predicate, &origins)?);
+            } else if on(JoinSide::Right) {
+                right.push(over_side(predicate, &origins)?);
+            } else {
+                both.push(predicate.clone());
+            }
+        }
+        let both =
+            conjunction_opt(both).map(|condition| JoinFilter::new(condition, filter.column_indices().to_vec(), filter.schema().clone()));
+        Ok(Predicates { left: conjunction_opt(left), right: conjunction_opt(right), both })
+    }
+}
+
+/// A predicate over the condition's columns as one over the columns of their side.
+fn over_side(predicate: &PhysicalExprRef, origins: &[Origin]) -> DfResult<PhysicalExprRef> {
+    let moved = predicate.clone().transform(|expr| {
+        let moved = as_column(&expr).and_then(|column| {
+            let (_, index) = origins.get(column.index())?;
+            Some(Arc::new(Column::new(column.name(), *index)) as PhysicalExprRef)
+        });
+        Ok(moved.map_or_else(|| Transformed::no(expr), Transformed::yes))
+    })?;
+    Ok(moved.data)
+}

@@ -1,0 +1,110 @@
+//! Whether the state in a checkpoint is that of a query's operators. What Spark refuses is refused, with Spark's conditions.
+
+use arrow::datatypes::FieldRef;
+use millstream_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::operator::Description;
+use super::table::TableSchema;
+
+/// What a commit record says about one operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OperatorFacts {
+    name: String,
+    /// What else changes the meaning of its state: aggregates, the kind of a join.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    variant: String,
+    tables: Vec<TableFacts>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TableFacts {
+    name: String,
+    key: Vec<String>,
+    value: Vec<String>,
+}
+
+impl OperatorFacts {
+    pub(crate) fn of(description: &Description) -> Self {
+        let types = |fields: &[FieldRef]| fields.iter().map(|field| field.data_type().to_string()).collect();
+        let table = |table: &TableSchema| TableFacts { name: table.name.to_owned(), key: types(&table.key), value: types(&table.value) };
+        OperatorFacts {
+            name: description.name.to_owned(),
+            variant: description.variant.clone(),
+            tables: description.tables.iter().map(table).collect(),
+        }
+    }
+}
+
+/// Compares the operators of a checkpoint with those of a query, both from the top of the plan down.
+///
+/// # Errors
+/// `STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA` for other operators, `STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE` and
+/// `STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE` for other columns. Names of columns do not matter.
+pub(crate) fn check(stored: &[OperatorFacts], current: &[OperatorFacts]) -> Result<()> {
+    let names = |operators: &[OperatorFacts]| operators.iter().map(|operator| operator.name.clone()).collect::<Vec<_>>();
+    if names(stored) != names(current) {
+        return Err(refused(
+            "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+            "42K03",
+            format!(
+                "Streaming stateful operator name does not match with the operator in state metadata. This likely to happen when user adds, \
+                 removes or changes stateful operators of an existing streaming query. Stateful operators in the metadata: {:?}; Stateful \
+                 operators in current batch: {:?}. Restore the query, or start a new checkpoint.",
+                names(stored),
+                names(current)
+            ),
+        ));
+    }
+    for (old, new) in stored.iter().zip(current) {
+        for (old_table, new_table) in old.tables.iter().zip(&new.tables) {
+            if old_table.key != new_table.key {
+                return Err(changed("KEY", &new.name, &old_table.key, &new_table.key));
+            }
+            // Spark's value schemas of joins differ by the columns that can be null, which depend on the kind of join.
+            let joined_otherwise = new.name == "symmetricHashJoin" && old.variant != new.variant;
+            if old_table.value != new_table.value || joined_otherwise {
+                return Err(changed("VALUE", &new.name, &old_table.value, &new_table.value));
+            }
+        }
+        if old.variant != new.variant {
+            tracing::warn!(
+                operator = new.name,
+                was = old.variant,
+                is = new.variant,
+                "the query computes something else than the query that made its state; Spark accepts that, and mixes the results"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The error for a checkpoint without the state that a query needs.
+pub(crate) fn missing(checkpoint: &Url) -> Error {
+    refused(
+        "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
+        "42K03",
+        format!(
+            "Cannot restart streaming query with stateful operators because the state directory is empty or missing. {checkpoint} belongs to \
+             a query without state, or its state was removed: restore it, or start a new checkpoint."
+        ),
+    )
+}
+
+fn changed(what: &str, operator: &str, old: &[String], new: &[String]) -> Error {
+    let code = if what == "KEY" { "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE" } else { "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE" };
+    refused(
+        code,
+        "XXKST",
+        format!(
+            "Provided {} schema of the operator {operator} does not match existing state. Existing: {old:?}; provided: {new:?}. Restore the \
+             query, or start a new checkpoint.",
+            what.to_lowercase()
+        ),
+    )
+}
+
+fn refused(code: &'static str, sqlstate: &'static str, message: String) -> Error {
+    Error::new(ErrorKind::CheckpointIncompatible, code, message).with_sqlstate(sqlstate)
+}

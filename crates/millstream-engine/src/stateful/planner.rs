@@ -1,0 +1,167 @@
+//! From logical nodes of event time and state to nodes of a physical plan.
+//!
+//! What comes out here runs a batch query as it is. A streaming query binds it to operators that last ([`super::Bind`]).
+
+use std::any::Any;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::DFSchema;
+use datafusion::error::Result as DfResult;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
+use datafusion::physical_expr::aggregate::LoweredAggregateBuilder;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use millstream_core::sink::OutputMode;
+
+use super::accumulate::Functions;
+use super::deduplicate::{DeduplicateCore, Deduplication};
+use super::event_time::EventTimeExec;
+use super::exec::{Binding, StatefulExec};
+use super::limit::{self, LimitCore};
+use super::logical::{Deduplicate, SessionWindow, StreamLimit, Watermark, event_time_delay};
+use super::operator::Operator;
+use super::session::{SessionCore, Sessions};
+use crate::custom::Custom;
+use crate::observe::{self, Observe};
+
+/// DataFusion's planner, which also knows event time and state.
+#[derive(Debug)]
+pub(crate) struct StatefulPlanner;
+
+#[async_trait]
+impl QueryPlanner for StatefulPlanner {
+    async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> DfResult<Arc<dyn ExecutionPlan>> {
+        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Nodes)]).create_physical_plan(plan, session).await
+    }
+}
+
+struct Nodes;
+
+#[async_trait]
+impl ExtensionPlanner for Nodes {
+    async fn plan_extension(
+        &self,
+        planner: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _: &[&LogicalPlan],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        session: &dyn Session,
+        context: &PhysicalPlanningContext,
+    ) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
+        let node = node.as_any();
+        if let Some(custom) = node.downcast_ref::<Custom>() {
+            let schema = custom.input_schema()?;
+            let exprs = custom.exprs().iter().map(|expr| planner.create_physical_expr(expr, schema, session, context));
+            return custom.lower(inputs, exprs.collect::<DfResult<_>>()?).map(Some);
+        }
+        let [input] = inputs else { return Ok(None) };
+        let plan: Arc<dyn ExecutionPlan> = if let Some(watermark) = node.downcast_ref::<Watermark>() {
+            Arc::new(EventTimeExec::new(input.clone(), watermark.column_index()?, watermark.delay_ms))
+        } else if let Some(deduplicate) = node.downcast_ref::<Deduplicate>() {
+            Arc::new(deduplication(deduplicate, input)?)
+        } else if let Some(limit) = node.downcast_ref::<StreamLimit>() {
+            Arc::new(first_rows(limit, input))
+        } else if let Some(session_window) = node.downcast_ref::<SessionWindow>() {
+            let lowering = Lowering { planner, session, context, schema: session_window.input.schema() };
+            Arc::new(lowering.sessions(session_window, input)?)
+        } else if let Some(observe) = node.downcast_ref::<Observe>() {
+            observe::plan(observe, input, session.execution_props(), context)?
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(plan))
+    }
+}
+
+fn deduplication(node: &Deduplicate, input: &Arc<dyn ExecutionPlan>) -> DfResult<StatefulExec> {
+    let deduplication = Deduplication { schema: input.schema(), keys: node.key_indices()?, within_watermark: node.within_watermark };
+    let label = format!("{}: keys={:?}", deduplication.description().name, deduplication.keys);
+    let new = move || {
+        let for_core = deduplication.clone();
+        Operator::new(deduplication.description(), Box::new(move || Ok(Box::new(DeduplicateCore::new(for_core.clone())?))))
+    };
+    Ok(StatefulExec::new(label, vec![input.clone()], Binding::Once(Arc::new(new)), input.schema()))
+}
+
+fn first_rows(node: &StreamLimit, input: &Arc<dyn ExecutionPlan>) -> StatefulExec {
+    let count = node.limit;
+    let new = move || Operator::new(limit::description(), Box::new(move || Ok(Box::new(LimitCore::new(count)?))));
+    StatefulExec::new(format!("globalLimit: {count}"), vec![input.clone()], Binding::Once(Arc::new(new)), input.schema())
+}
+
+/// Lowers the expressions of one node.
+struct Lowering<'a> {
+    planner: &'a dyn PhysicalPlanner,
+    session: &'a dyn Session,
+    context: &'a PhysicalPlanningContext,
+    schema: &'a DFSchema,
+}
+
+impl Lowering<'_> {
+    fn expr(&self, expr: &Expr) -> DfResult<Arc<dyn PhysicalExpr>> {
+        self.planner.create_physical_expr(expr, self.schema, self.session, self.context)
+    }
+
+    /// Partial aggregation by the keys and each row's own session, and the operator that merges sessions.
+    fn sessions(&self, node: &SessionWindow, input: &Arc<dyn ExecutionPlan>) -> DfResult<StatefulExec> {
+        let output = node.schema_ref();
+        let mut groups: Vec<(Arc<dyn PhysicalExpr>, String)> = Vec::new();
+        for (key, field) in node.keys.iter().zip(output.fields()) {
+            groups.push((self.expr(&key.clone().unalias())?, field.name().clone()));
+        }
+        groups.push((self.expr(&node.start.clone().unalias())?, format!("{}.start", node.window)));
+        groups.push((self.expr(&node.end.clone().unalias())?, format!("{}.end", node.window)));
+        let physical = input.schema();
+        let (mut functions, mut filters) = (Vec::new(), Vec::new());
+        for aggregate in &node.aggregates {
+            let lowered =
+                LoweredAggregateBuilder::new(aggregate, self.schema, &physical, self.session.execution_props(), self.context).build()?;
+            functions.push(lowered.aggregate);
+            filters.push(lowered.filter);
+        }
+        let partial = AggregateExec::try_new(
+            AggregateMode::Partial,
+            PhysicalGroupBy::new_single(groups),
+            functions,
+            filters,
+            input.clone(),
+            physical,
+        )?;
+        let width = node.keys.len();
+        let rows = partial.schema();
+        let keys = rows.fields().iter().take(width).cloned().collect();
+        let window = output.field(width);
+        let sessions = Sessions {
+            keys,
+            time: rows.field(width).data_type().clone(),
+            event_time: event_time_delay(window).is_some(),
+            keyed: !node.keys.iter().all(|key| matches!(key.clone().unalias(), Expr::Literal(..))),
+            functions: Functions::new(partial.aggr_expr())?,
+            output: Arc::new(output.as_arrow().clone()),
+            mode: OutputMode::Complete,
+            batch_size: self.session.config().batch_size(),
+        };
+        let schema = sessions.output.clone();
+        let label = format!("session window: {}", node.window);
+        let new = new_sessions(Sessions { keyed: true, ..sessions.clone() });
+        Ok(StatefulExec::new(label, vec![Arc::new(partial)], Binding::Once(new), schema).with_sessions(sessions))
+    }
+}
+
+/// Makes operators of these sessions.
+pub(crate) fn new_sessions(sessions: Sessions) -> Arc<super::exec::NewOperator> {
+    Arc::new(move || {
+        let for_core = sessions.clone();
+        Operator::new(sessions.description(), Box::new(move || Ok(Box::new(SessionCore::new(for_core.clone())?))))
+    })
+}
+
+/// A plan as a node of DataFusion.
+pub(crate) fn as_node<T: 'static>(plan: &Arc<dyn ExecutionPlan>) -> Option<&T> {
+    (plan.as_ref() as &dyn Any).downcast_ref::<T>()
+}

@@ -1,0 +1,118 @@
+//! What a plan over streams becomes before it is optimised.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::{Field, Schema};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema};
+use datafusion::error::Result as DfResult;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::expr::BinaryExpr;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::{Expr, FetchType, Join, JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Operator, SkipType};
+use millstream_core::Result;
+use millstream_core::sink::OutputMode;
+
+use super::logical::StreamLimit;
+use crate::plan::is_streaming;
+use crate::{from_datafusion, to_datafusion};
+
+/// Rules of DataFusion that would take a stream out of a plan that can give no rows. Its time still passes, and its state still grows.
+const NOT_ON_STREAMS: [&str; 3] = ["eliminate_filter", "eliminate_join", "propagate_empty_relation"];
+
+/// Whether an optimizer rule may work on a plan over streams.
+pub(crate) fn allowed(rule: &str) -> bool {
+    !NOT_ON_STREAMS.contains(&rule)
+}
+
+/// Limits over streams become nodes that remember, and rows whose null keys can match nothing are left out before joins, as Spark does.
+///
+/// # Errors
+/// Those of rewriting.
+pub(crate) fn rewrite(plan: LogicalPlan, mode: OutputMode, state: &SessionState) -> Result<LogicalPlan> {
+    let rewritten = plan.transform_up(|node| match node {
+        LogicalPlan::Limit(limit) if mode == OutputMode::Append && streams(&limit.input)? => limited(limit),
+        LogicalPlan::Join(join) => without_nulls(join, state),
+        other => Ok(Transformed::no(other)),
+    });
+    rewritten.map(|plan| plan.data).map_err(from_datafusion)
+}
+
+fn streams(plan: &LogicalPlan) -> DfResult<bool> {
+    is_streaming(plan).map_err(to_datafusion)
+}
+
+fn limited(limit: Limit) -> DfResult<Transformed<LogicalPlan>> {
+    match (limit.get_skip_type()?, limit.get_fetch_type()?) {
+        (SkipType::Literal(0), FetchType::Literal(Some(count))) => {
+            let node = StreamLimit { input: Arc::unwrap_or_clone(limit.input), limit: count as u64 };
+            Ok(Transformed::yes(node.into_plan()))
+        }
+        _ => Ok(Transformed::no(LogicalPlan::Limit(limit))),
+    }
+}
+
+/// Filters below a join, on the sides where a row with a null in the condition can only be lost.
+fn without_nulls(mut join: Join, state: &SessionState) -> DfResult<Transformed<LogicalPlan>> {
+    let (left, right) = match join.join_type {
+        JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => (true, true),
+        JoinType::Left | JoinType::LeftAnti => (false, true),
+        JoinType::Right | JoinType::RightAnti => (true, false),
+        _ => (false, false),
+    };
+    let (left, right) = (left && streams(&join.left)?, right && streams(&join.right)?);
+    if !left && !right {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    let equal_nulls = join.null_equality == datafusion::common::NullEquality::NullEqualsNull;
+    let keys = join.on.iter().filter(|_| !equal_nulls).flat_map(|(left, right)| [left, right]);
+    let compared = join.filter.iter().flat_map(|filter| split_conjunction(filter)).filter_map(compared).flatten();
+    let operands: Vec<Expr> = keys.chain(compared).cloned().collect();
+    let mut changed = false;
+    for (wanted, side) in [(left, &mut join.left), (right, &mut join.right)] {
+        let columns = if wanted { never_null(&operands, side.schema(), state)? } else { BTreeSet::new() };
+        if let Some(filter) = conjunction(columns.into_iter().map(|column| Expr::Column(column).is_not_null())) {
+            *side = Arc::new(LogicalPlanBuilder::from(side.as_ref().clone()).filter(filter)?.build()?);
+            changed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+}
+
+/// The operands of a comparison that is null where one of them is.
+fn compared(predicate: &Expr) -> Option<[&Expr; 2]> {
+    match predicate {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let comparison = matches!(op, Operator::Eq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq);
+            comparison.then_some([left.as_ref(), right.as_ref()])
+        }
+        _ => None,
+    }
+}
+
+/// The columns of a side without which an operand is null: those of operands of one column that are null where it is.
+fn never_null(operands: &[Expr], schema: &DFSchema, state: &SessionState) -> DfResult<BTreeSet<Column>> {
+    let mut columns = BTreeSet::new();
+    for operand in operands {
+        let mut only = operand.column_refs().into_iter();
+        let (Some(column), None) = (only.next(), only.next()) else { continue };
+        let Some(index) = schema.maybe_index_of_column(column) else { continue };
+        if schema.field(index).is_nullable() && is_null_of_null(operand, schema, state) {
+            columns.insert(column.clone());
+        }
+    }
+    Ok(columns)
+}
+
+fn is_null_of_null(operand: &Expr, schema: &DFSchema, state: &SessionState) -> bool {
+    let evaluate = || {
+        let fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+        let columns: Vec<ArrayRef> = fields.iter().map(|field| new_null_array(field.data_type(), 1)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let row = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?;
+        state.create_physical_expr(operand.clone(), schema)?.evaluate(&row)?.into_array(1)
+    };
+    evaluate().is_ok_and(|value| value.logical_null_count() == 1)
+}

@@ -1,0 +1,46 @@
+//! What a state store does: bytes by key, with an order of expiry.
+
+use std::fmt::Debug;
+
+use millstream_core::Result;
+
+/// Keeps the values of one table. A key has any number of values, told apart by a number (`sub`).
+///
+/// The cost of every call depends on what it touches or removes, never on how much is kept; `scan` is the exception.
+pub(crate) trait Store: Debug + Send {
+    /// Visits the values of each key, in the order of `sub`: the position of the key, `sub`, the value.
+    ///
+    /// # Errors
+    /// Those of the medium.
+    fn get_many<'a>(&self, keys: &mut dyn Iterator<Item = &'a [u8]>, visit: &mut dyn FnMut(usize, i64, &[u8])) -> Result<()>;
+
+    /// Puts a value that may leave when time has passed `expiry`. Returns whether it replaced one.
+    ///
+    /// # Errors
+    /// Those of the medium.
+    fn put(&mut self, key: &[u8], sub: i64, value: &[u8], expiry: Option<i64>) -> Result<bool>;
+
+    /// Removes a value. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of the medium.
+    fn remove(&mut self, key: &[u8], sub: i64) -> Result<bool>;
+
+    /// Removes every value whose expiry is at or before `instant` and hands it over, in the order of expiry.
+    ///
+    /// # Errors
+    /// Those of the medium.
+    fn take_expired(&mut self, instant: i64, take: &mut dyn FnMut(Box<[u8]>, i64, Box<[u8]>)) -> Result<()>;
+
+    /// Visits every value until the visitor answers `false`.
+    ///
+    /// # Errors
+    /// Those of the medium.
+    fn scan(&self, visit: &mut dyn FnMut(&[u8], i64, &[u8]) -> bool) -> Result<()>;
+
+    /// Values kept.
+    fn len(&self) -> u64;
+
+    /// Bytes of memory used, about.
+    fn bytes(&self) -> u64;
+}
