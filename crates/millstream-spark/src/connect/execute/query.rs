@@ -51,11 +51,10 @@ async fn stream(answers: &Answers, relation: &Relation) -> Result<()> {
     let analyzed = session.analyze(relation).await?;
     let schema = analyzed.schema();
     let plan = visible_plan(analyzed)?;
-    let observations = observe::requested(session, relation).await?;
-    let (_, mut rows) = session.engine.rows(plan).await?;
+    let mut rows = session.engine.rows(plan).await?;
     send_schema(answers, schema.fields()).await;
     let mut batches = Batches::new(schema.fields(), &session.confs.time_zone());
-    while let Some(next) = rows.next().await {
+    while let Some(next) = rows.batches.next().await {
         for batch in batches.split(&next?)? {
             send_batch(answers, batch).await;
         }
@@ -64,7 +63,7 @@ async fn stream(answers: &Answers, relation: &Relation) -> Result<()> {
         send_batch(answers, batches.nothing()?).await;
     }
     send_metrics(answers, batches.rows()).await;
-    let observed = observe::compute(session, observations).await?;
+    let observed = observe::answer(rows.observed()?)?;
     if !observed.is_empty() {
         answers.push(ExecutePlanResponse { observed_metrics: observed, ..ExecutePlanResponse::default() }).await;
     }

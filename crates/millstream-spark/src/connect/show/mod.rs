@@ -65,8 +65,7 @@ async fn first(session: &Arc<ConnectSession>, input: &Relation, rows: i32) -> Re
                     .limit(0, Some(wanted + 1))
                     .and_then(LogicalPlanBuilder::build)
                     .map_err(from_datafusion)?;
-                let (_, rows) = session.engine.rows(plan).await?;
-                (schema, rows.try_collect().await?)
+                (schema, session.engine.rows(plan).await?.batches.try_collect().await?)
             }
         },
     };
