@@ -73,9 +73,10 @@ async fn oldest_state(shared: &Shared, batch: u64) -> Result<Option<u64>> {
 
 async fn remove_state_below(shared: &Shared, batch: u64) -> Result<()> {
     let objects = shared.objects.list(&shared.layout.state()).await?;
-    let old = objects.into_iter().map(|object| object.location).filter(|path| {
-        path.filename().and_then(StateFile::batch_of).is_some_and(|about| about < batch)
-    });
+    let old = objects
+        .into_iter()
+        .map(|object| object.location)
+        .filter(|path| path.filename().and_then(StateFile::batch_of).is_some_and(|about| about < batch));
     shared.objects.delete_all(old.collect()).await
 }
 

@@ -3,6 +3,7 @@
 
 pub mod batch_time;
 pub mod check;
+pub mod custom;
 mod datafusion_error;
 pub mod expectation;
 pub mod observe;

@@ -128,7 +128,13 @@ impl BatchRun {
         );
         let computing = self.runner.run(physical.clone(), self.context.clone(), sink.clone(), info.clone(), cancel.clone());
         let computed = match self.interruptible(computing, cancel).await {
-            Ok(parts) => self.completed(&physical, &info, cancel).await.map(|state| (parts, state)),
+            Ok(parts) => match self.completed(&physical, &info, cancel).await {
+                Ok(state) => Ok((parts, state)),
+                Err(error) => {
+                    sink.abort(&info, parts).await;
+                    Err(error)
+                }
+            },
             Err(error) => Err(error),
         };
         live.end();
@@ -188,12 +194,7 @@ impl BatchRun {
 
     /// What the batch changed in state, once all of its input has been read: a join with an empty table does not look at its other side, but
     /// time passes there and state grows.
-    async fn completed(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        info: &Arc<BatchInfo>,
-        cancel: &CancellationToken,
-    ) -> Result<Option<Vec<u8>>> {
+    async fn completed(&self, plan: &Arc<dyn ExecutionPlan>, info: &Arc<BatchInfo>, cancel: &CancellationToken) -> Result<Option<Vec<u8>>> {
         for unread in unread_inputs(plan) {
             let info = Arc::new(BatchInfo { schema: unread.schema(), ..info.as_ref().clone() });
             self.runner.run(unread, self.context.clone(), Arc::new(Discard), info, cancel.clone()).await?;

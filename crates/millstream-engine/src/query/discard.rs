@@ -1,7 +1,7 @@
 //! A sink that forgets: for rows that are computed for what they do to state and time.
 
-use async_trait::async_trait;
 use arrow::array::RecordBatch;
+use async_trait::async_trait;
 use millstream_core::Result;
 use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
 

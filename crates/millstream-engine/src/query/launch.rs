@@ -209,12 +209,7 @@ async fn unresumed(request: &QueryRequest, checkpoint: &Checkpoint) -> Result<()
     ))
 }
 
-async fn open(
-    request: &QueryRequest,
-    state: &SessionState,
-    clock: &Arc<dyn Clock>,
-    checkpoint: &Arc<Checkpoint>,
-) -> Result<Opened> {
+async fn open(request: &QueryRequest, state: &SessionState, clock: &Arc<dyn Clock>, checkpoint: &Arc<Checkpoint>) -> Result<Opened> {
     let resume = recovery::resume(&checkpoint.tail().await?)?;
     let preparation = Preparation {
         state,

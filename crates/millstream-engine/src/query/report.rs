@@ -121,7 +121,8 @@ fn event_time(flow: &TimeFlow, watermark_ms: i64) -> BTreeMap<String, String> {
         return times;
     }
     if let Some(seen) = flow.seen() {
-        times.extend([("avg", seen.avg_ms()), ("max", seen.max_ms), ("min", seen.min_ms)].map(|(name, ms)| (name.to_owned(), utc_text(ms))));
+        times
+            .extend([("avg", seen.avg_ms()), ("max", seen.max_ms), ("min", seen.min_ms)].map(|(name, ms)| (name.to_owned(), utc_text(ms))));
     }
     times.insert("watermark".to_owned(), utc_text(watermark_ms));
     times

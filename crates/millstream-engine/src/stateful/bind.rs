@@ -209,8 +209,7 @@ impl Binder {
         let label = format!("stateStoreSave: {} keys, {}", width, aggregation.functions.text());
         self.operate(plan, |_| {
             let for_core = aggregation.clone();
-            let operator =
-                Operator::new(aggregation.description(), Box::new(move || Ok(Box::new(AggregateCore::new(for_core.clone())?))))?;
+            let operator = Operator::new(aggregation.description(), Box::new(move || Ok(Box::new(AggregateCore::new(for_core.clone())?))))?;
             Ok((operator, label))
         })
     }
@@ -349,8 +348,8 @@ impl Predicates {
                 both.push(predicate.clone());
             }
         }
-        let both = conjunction_opt(both)
-            .map(|condition| JoinFilter::new(condition, filter.column_indices().to_vec(), filter.schema().clone()));
+        let both =
+            conjunction_opt(both).map(|condition| JoinFilter::new(condition, filter.column_indices().to_vec(), filter.schema().clone()));
         Ok(Predicates { left: conjunction_opt(left), right: conjunction_opt(right), both })
     }
 }

@@ -70,7 +70,9 @@ pub(crate) fn check(stored: &[OperatorFacts], current: &[OperatorFacts]) -> Resu
         }
         if old.variant != new.variant {
             tracing::warn!(
-                operator = new.name, was = old.variant, is = new.variant,
+                operator = new.name,
+                was = old.variant,
+                is = new.variant,
                 "the query computes something else than the query that made its state; Spark accepts that, and mixes the results"
             );
         }

@@ -40,7 +40,9 @@ const MAX_FILES: usize = 200;
 pub(crate) fn changes(flow: &TimeFlow, batch: u64) -> Result<Option<Vec<u8>>> {
     let mut sections = Vec::new();
     for (number, operator) in flow.operators.iter().enumerate() {
-        operator.with_tables(|tables| tables.into_iter().try_for_each(|table| changed(number, table, &mut sections))).map_err(from_datafusion)?;
+        operator
+            .with_tables(|tables| tables.into_iter().try_for_each(|table| changed(number, table, &mut sections)))
+            .map_err(from_datafusion)?;
     }
     // The first batch always has a file, by which the folder can be missed.
     if sections.is_empty() && batch > 0 { Ok(None) } else { blocks::encode(batch, &sections).map(Some) }
@@ -86,7 +88,10 @@ fn foreign(name: &str, section: &Section) -> Error {
     Error::new(
         ErrorKind::CheckpointIncompatible,
         "CANNOT_LOAD_STATE_STORE.UNCATEGORIZED",
-        format!("the state file {name} has rows of table '{}' of operator {}, which the query does not have", section.table, section.operator),
+        format!(
+            "the state file {name} has rows of table '{}' of operator {}, which the query does not have",
+            section.table, section.operator
+        ),
     )
     .with_sqlstate("58030")
 }
@@ -175,8 +180,7 @@ impl Snapshots {
     /// Starts making a snapshot of the state after `batch`, when one is due. To be called once the files of the batch are durable.
     pub(crate) fn make_when_due(&mut self, flow: &TimeFlow, checkpoint: &Arc<Checkpoint>, batch: u64) {
         let length = |files: &[StateFile]| files.iter().map(|file| file.length).sum::<u64>();
-        let due = self.changes.len() >= MIN_FILES
-            && (length(&self.changes) >= length(&self.snapshot) || self.changes.len() >= MAX_FILES);
+        let due = self.changes.len() >= MIN_FILES && (length(&self.changes) >= length(&self.snapshot) || self.changes.len() >= MAX_FILES);
         if !due || self.making.is_some() {
             return;
         }

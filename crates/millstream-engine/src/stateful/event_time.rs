@@ -139,9 +139,11 @@ impl EventTimeExec {
 
 /// The schema with the delay on one column and on no other.
 fn marked_schema(schema: &Schema, column: usize, delay_ms: i64) -> SchemaRef {
-    let fields = schema.fields().iter().enumerate().map(|(index, field)| {
-        if index == column { Arc::new(marked(field, Some(delay_ms))) } else { Arc::new(marked(field, None)) }
-    });
+    let fields = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .map(|(index, field)| if index == column { Arc::new(marked(field, Some(delay_ms))) } else { Arc::new(marked(field, None)) });
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
@@ -177,7 +179,11 @@ impl ExecutionPlan for EventTimeExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn replace_children(self: Arc<Self>, mut inputs: Vec<Arc<dyn ExecutionPlan>>, _: ReplaceChildrenOptions) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn replace_children(
+        self: Arc<Self>,
+        mut inputs: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let Some(input) = inputs.pop().filter(|_| inputs.is_empty()) else {
             return Err(DataFusionError::Internal("EventTimeExec has one child".to_owned()));
         };

@@ -123,7 +123,11 @@ impl ExecutionPlan for StatefulExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn replace_children(self: Arc<Self>, inputs: Vec<Arc<dyn ExecutionPlan>>, _: ReplaceChildrenOptions) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn replace_children(
+        self: Arc<Self>,
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
         if inputs.len() != self.inputs.len() {
             return Err(DataFusionError::Internal(format!("StatefulExec has {} children", self.inputs.len())));
         }

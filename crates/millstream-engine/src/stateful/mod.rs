@@ -36,6 +36,7 @@ use millstream_core::watermark::Watermarks;
 pub(crate) use bind::{Bind, unread_inputs};
 pub(crate) use durability::{Snapshots, changes};
 pub(crate) use flow::TimeFlow;
+pub(crate) use join::bounds::join_is_bounded;
 pub use logical::{Deduplicate, SessionWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay};
 pub(crate) use planner::StatefulPlanner;
 pub(crate) use rewrite::{allowed, rewrite};

@@ -39,7 +39,7 @@ mod sample;
 mod set_operation;
 mod statistics;
 mod time_window;
-mod visit;
+pub(crate) mod visit;
 mod watermark;
 
 use arrow::record_batch::RecordBatch;
@@ -86,3 +86,6 @@ async fn rows(plan: &LogicalPlan, state: &SessionState) -> Result<Vec<RecordBatc
     let physical = state.create_physical_plan(plan).await.map_err(from_datafusion)?;
     datafusion::physical_plan::collect(physical, state.task_ctx()).await.map_err(from_datafusion)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, BooleanArray, Int64Array, RecordBatch, TimestampMicrosecondArray};
+use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef, TimeUnit};
 use datafusion::error::Result as DfResult;
@@ -124,5 +124,3 @@ impl Core for DeduplicateCore {
     }
 }
 
-#[cfg(test)]
-mod tests;

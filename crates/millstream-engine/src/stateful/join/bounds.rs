@@ -18,8 +18,18 @@ use datafusion::physical_expr::split_conjunction;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::PhysicalExpr;
 
+use crate::stateful::logical::event_time_delay;
+
 /// A column of a join's condition: which side it is of, where it is there.
 pub(crate) type Origin = (JoinSide, usize);
+
+/// Whether a condition over the columns of the left side and then of the right one bounds the time of rows of `side`.
+pub(crate) fn join_is_bounded(condition: &Arc<dyn PhysicalExpr>, schema: &Schema, left: usize, side: JoinSide) -> bool {
+    let origin = |index: usize| if index < left { (JoinSide::Left, index) } else { (JoinSide::Right, index - left) };
+    let origins: Vec<Origin> = (0..schema.fields().len()).map(origin).collect();
+    let other = schema.fields().iter().zip(&origins).find(|(field, (at, _))| *at != side && event_time_delay(field).is_some());
+    !derive(condition, schema, &origins, side, other.map(|(_, (_, index))| *index)).is_empty()
+}
 
 /// What one predicate says: rows of a side whose event time is at or before this match nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq)]

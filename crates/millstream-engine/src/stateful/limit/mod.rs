@@ -11,7 +11,12 @@ use super::operator::{Core, Counts, Description};
 use super::table::{Expiry, StateTable, TableSchema};
 
 fn table() -> TableSchema {
-    TableSchema { name: "default", key: Vec::new(), value: vec![Arc::new(Field::new("value", DataType::Int64, false))], expiry: Expiry::Never }
+    TableSchema {
+        name: "default",
+        key: Vec::new(),
+        value: vec![Arc::new(Field::new("value", DataType::Int64, false))],
+        expiry: Expiry::Never,
+    }
 }
 
 /// What the operator is.

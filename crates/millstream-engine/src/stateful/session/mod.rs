@@ -53,12 +53,7 @@ impl Sessions {
 
     /// What its state means.
     pub(crate) fn description(&self) -> Description {
-        Description {
-            name: "sessionWindowStateStoreSaveExec",
-            tables: vec![self.table()],
-            variant: self.functions.text(),
-            stores: 1,
-        }
+        Description { name: "sessionWindowStateStoreSaveExec", tables: vec![self.table()], variant: self.functions.text(), stores: 1 }
     }
 }
 
@@ -93,9 +88,9 @@ impl SessionCore {
         let width = self.sessions.keys.len();
         let bound = |index: usize| {
             let column = rows.columns().get(index).and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
-            column.map(|column| column.reinterpret_cast::<arrow::datatypes::Int64Type>()).ok_or_else(|| {
-                to_datafusion(Error::internal("the bounds of sessions are not timestamps in microseconds"))
-            })
+            column
+                .map(|column| column.reinterpret_cast::<arrow::datatypes::Int64Type>())
+                .ok_or_else(|| to_datafusion(Error::internal("the bounds of sessions are not timestamps in microseconds")))
         };
         Ok((bound(width)?, bound(width + 1)?))
     }
@@ -196,9 +191,8 @@ impl SessionCore {
 
     fn emit(&self, rows: Selection, emit: &mut dyn FnMut(RecordBatch)) -> DfResult<()> {
         let count = rows.subs.len();
-        let starts: ArrayRef = Arc::new(
-            Int64Array::from(rows.subs).reinterpret_cast::<TimestampMicrosecondType>().with_data_type(self.sessions.time.clone()),
-        );
+        let starts: ArrayRef =
+            Arc::new(Int64Array::from(rows.subs).reinterpret_cast::<TimestampMicrosecondType>().with_data_type(self.sessions.time.clone()));
         let Some((ends, states)) = rows.values.split_first() else { return Ok(()) };
         let field = self.sessions.output.field(self.sessions.keys.len());
         let DataType::Struct(bounds) = field.data_type() else {
@@ -269,5 +263,3 @@ impl Core for SessionCore {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -90,9 +90,7 @@ pub(crate) fn instants(column: &ArrayRef) -> DfResult<Int64Array> {
 }
 
 fn end_of(window: &StructArray) -> DfResult<&ArrayRef> {
-    window
-        .column_by_name("end")
-        .ok_or_else(|| to_datafusion(Error::internal("a window without an end has no event time")))
+    window.column_by_name("end").ok_or_else(|| to_datafusion(Error::internal("a window without an end has no event time")))
 }
 
 /// Rows that changed since the last batch.
@@ -176,11 +174,7 @@ impl StateTable {
     }
 
     /// Visits the values of each key: the position of the key, which of its values, the value.
-    pub(crate) fn get_many<'a>(
-        &self,
-        keys: impl IntoIterator<Item = &'a [u8]>,
-        visit: &mut dyn FnMut(usize, i64, &[u8]),
-    ) -> DfResult<()> {
+    pub(crate) fn get_many<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>, visit: &mut dyn FnMut(usize, i64, &[u8])) -> DfResult<()> {
         self.store.get_many(&mut keys.into_iter(), visit).map_err(to_datafusion)
     }
 
@@ -340,5 +334,3 @@ impl StateTable {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -17,12 +17,12 @@ pub(crate) fn normalize(column: &ArrayRef) -> DfResult<ArrayRef> {
         return Ok(column.clone());
     }
     Ok(match column.data_type() {
-        DataType::Float32 => Arc::new(column.as_primitive::<Float32Type>().unary::<_, Float32Type>(|value| {
-            if value.is_nan() { f32::NAN } else { value + 0.0 }
-        })),
-        DataType::Float64 => Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(|value| {
-            if value.is_nan() { f64::NAN } else { value + 0.0 }
-        })),
+        DataType::Float32 => Arc::new(
+            column.as_primitive::<Float32Type>().unary::<_, Float32Type>(|value| if value.is_nan() { f32::NAN } else { value + 0.0 }),
+        ),
+        DataType::Float64 => Arc::new(
+            column.as_primitive::<Float64Type>().unary::<_, Float64Type>(|value| if value.is_nan() { f64::NAN } else { value + 0.0 }),
+        ),
         DataType::Struct(fields) => {
             let parts = column.as_struct();
             let columns = parts.columns().iter().map(normalize).collect::<DfResult<Vec<_>>>()?;

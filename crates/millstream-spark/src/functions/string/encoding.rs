@@ -10,7 +10,8 @@ use millstream_core::{Error, Result};
 use super::super::rows::Rows;
 use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, scalar};
 use super::strict;
-pub(in super::super) use base64::{base64, mime_base64, strict_base64};
+use base64::mime_base64;
+pub(in super::super) use base64::{base64, strict_base64};
 use charset::Charset;
 
 pub(super) fn register(functions: &mut Functions) {
@@ -208,7 +209,8 @@ fn unhex(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 fn cannot_convert(text: &str, format: &str, instead: &str) -> Error {
-    let message = format!("'{text}' cannot be converted to \"BINARY\" because it is not {format}: use `{instead}` for text that may not be");
+    let message =
+        format!("'{text}' cannot be converted to \"BINARY\" because it is not {format}: use `{instead}` for text that may not be");
     faults::row("CONVERSION_INVALID_INPUT", "22018", message)
 }
 

@@ -77,7 +77,7 @@ impl Kernel for ConcatArrays {
             if valid {
                 for (number, list) in lists.iter().enumerate() {
                     let (start, length) = bounds(list.offsets(), at);
-                    values.extend(number, start, start + length);
+                    values.try_extend(number, start, start + length).map_err(internal)?;
                     total += length;
                 }
             }

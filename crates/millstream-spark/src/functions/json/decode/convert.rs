@@ -191,9 +191,7 @@ impl Column {
             Values::DayTime(values, units) => interval::parse_day_time(plain, *units).map(|value| values.push(value)),
             Values::YearMonth(values, units) => interval::parse_year_month(plain, *units).map(|value| values.push(value)),
             Values::Double(values) => non_number(plain).filter(|_| with.options.syntax.non_numeric).map(|value| values.push(value)),
-            Values::Float(values) => {
-                non_number(plain).filter(|_| with.options.syntax.non_numeric).map(|value| values.push(value as f32))
-            }
+            Values::Float(values) => non_number(plain).filter(|_| with.options.syntax.non_numeric).map(|value| values.push(value as f32)),
             Values::Decimal { values, precision, scale } => {
                 decimal(plain.replace(',', "").as_bytes(), *precision, *scale).map(|value| values.push(value))
             }
@@ -226,7 +224,7 @@ impl Column {
     }
 
     /// An object or array into a column of strings.
-    fn read_as_text(&mut self, cursor: &mut Cursor<'_>, with: &mut Conversion<'_>) -> Result<Outcome, Fault> {
+    fn read_as_text(&mut self, cursor: &mut Cursor<'_>) -> Result<Outcome, Fault> {
         if let Values::Text(values) = &mut self.values {
             copy(cursor, &mut values.bytes)?;
             values.close();
@@ -238,7 +236,7 @@ impl Column {
     }
 
     fn read_array(&mut self, cursor: &mut Cursor<'_>, with: &mut Conversion<'_>) -> Result<Outcome, Fault> {
-        let Values::List(offsets, element) = &mut self.values else { return self.read_as_text(cursor, with) };
+        let Values::List(offsets, element) = &mut self.values else { return self.read_as_text(cursor) };
         cursor.enter()?;
         let (mut outcome, mut first) = (Outcome::Good, true);
         while cursor.next_element(first)? {
@@ -332,7 +330,7 @@ impl Column {
                 }
                 Ok(outcome)
             }
-            _ => self.read_as_text(cursor, with),
+            _ => self.read_as_text(cursor),
         }
     }
 

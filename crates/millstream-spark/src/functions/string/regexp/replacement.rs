@@ -71,7 +71,7 @@ impl Replacement {
     /// # Errors
     /// When it refers to a group that the pattern does not have, or cannot be read.
     pub(super) fn write(&self, regex: &Regex, groups: &Groups, text: &str, out: &mut String) -> Result<()> {
-        let mut group = |number: usize, out: &mut String| {
+        let group = |number: usize, out: &mut String| {
             out.push_str(groups.get(number).and_then(|(start, end)| text.get(start..end)).unwrap_or_default());
         };
         for part in &self.parts {

@@ -1,0 +1,123 @@
+//! `randstr`: text of random letters and digits.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringArray};
+use arrow::datatypes::DataType;
+use datafusion::logical_expr::Volatility;
+use datafusion::scalar::ScalarValue;
+use millstream_core::{Error, Result};
+use parking_lot::Mutex;
+
+use super::super::hash::murmur3_bytes;
+use super::super::rows::Rows;
+use super::super::{Arguments, Call, Functions, Kernel, Typed, call, coercion, faults, udf};
+
+pub(super) fn register(functions: &mut Functions) {
+    functions.add("randstr", build);
+}
+
+/// `randstr(length[, seed])`
+fn build(call_site: &Call<'_>) -> Result<Typed> {
+    call_site.arity(1..=2)?;
+    let constant = |index: usize, value: Typed| coercion::constant_of(&value).ok_or_else(|| faults::not_foldable("randstr", index));
+    let length = match constant(0, call_site.int(0)?)? {
+        ScalarValue::Int32(Some(length)) => usize::try_from(length).map_err(|_| {
+            let message = format!("the length of `randstr` is {length} but must not be negative");
+            Error::invalid("INVALID_PARAMETER_VALUE.LENGTH", message).with_sqlstate("22023")
+        })?,
+        _ => return Err(faults::mismatch("UNEXPECTED_NULL", "the length of `randstr` must not be null")),
+    };
+    if call_site.len() == 1 {
+        // Every row gets a seed of its own.
+        let seed = udf(datafusion::functions::string::uuid(), Vec::new(), DataType::Utf8, false);
+        return Ok(call("randstr", SeededText { length }, vec![seed], DataType::Utf8, false, Volatility::Volatile));
+    }
+    let seed = match constant(1, call_site.long(1)?)? {
+        ScalarValue::Int64(Some(seed)) => seed,
+        _ => return Err(faults::mismatch("UNEXPECTED_NULL", "the seed of `randstr` must not be null")),
+    };
+    let kernel = RandomText { length, seed, generator: Arc::new(Mutex::new(XorShift::seeded(seed))) };
+    Ok(call("randstr", kernel, Vec::new(), DataType::Utf8, false, Volatility::Volatile))
+}
+
+/// The texts of a sequence, which goes on from batch to batch.
+#[derive(Clone, Debug)]
+struct RandomText {
+    length: usize,
+    seed: i64,
+    generator: Arc<Mutex<XorShift>>,
+}
+
+impl PartialEq for RandomText {
+    fn eq(&self, other: &Self) -> bool {
+        self.length == other.length && self.seed == other.seed && Arc::ptr_eq(&self.generator, &other.generator)
+    }
+}
+
+impl Eq for RandomText {}
+
+impl Hash for RandomText {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.length, self.seed).hash(state);
+    }
+}
+
+impl Kernel for RandomText {
+    fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+        let mut generator = self.generator.lock();
+        let texts: StringArray = (0..arguments.rows()).map(|_| Some(generator.text(self.length))).collect();
+        Ok(Arc::new(texts))
+    }
+}
+
+/// A text for each row's seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct SeededText {
+    length: usize,
+}
+
+impl Kernel for SeededText {
+    fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+        Rows::of(arguments)?.texts(|row, out| {
+            let seed = row.bytes(0);
+            let (low, high) = (murmur3_bytes(seed, 1), murmur3_bytes(seed, 2));
+            out.push_str(&XorShift::seeded(i64::from(high) << 32 | i64::from(low)).text(self.length));
+            Ok(true)
+        })
+    }
+}
+
+/// Spark's generator of random numbers.
+#[derive(Clone, Debug)]
+struct XorShift {
+    state: u64,
+}
+
+impl XorShift {
+    fn seeded(seed: i64) -> XorShift {
+        // Spark hashes a buffer of 64 bytes, of which the seed takes the first eight.
+        let mut bytes = [0_u8; 64];
+        if let Some(first) = bytes.first_chunk_mut::<8>() {
+            *first = seed.to_be_bytes();
+        }
+        let low = murmur3_bytes(&bytes, 0x3c07_4a61);
+        let high = murmur3_bytes(&bytes, low);
+        XorShift { state: u64::from(high) << 32 | u64::from(low) }
+    }
+
+    fn next_int(&mut self) -> i32 {
+        let mut state = self.state ^ (self.state << 21);
+        state ^= state >> 35;
+        state ^= state << 4;
+        self.state = state;
+        state as i32
+    }
+
+    fn text(&mut self, length: usize) -> String {
+        const CHARACTERS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        let place = |number: i32| usize::try_from((number % 62).unsigned_abs()).unwrap_or(0);
+        (0..length).filter_map(|_| CHARACTERS.get(place(self.next_int()))).map(|byte| char::from(*byte)).collect()
+    }
+}
