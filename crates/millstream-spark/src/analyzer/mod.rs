@@ -50,6 +50,7 @@ use millstream_engine::from_datafusion;
 use spark_connect_proto::Relation;
 
 pub use columns::{Analyzed, Attribute};
+pub(crate) use naming::name_of;
 pub use leaves::{Leaf, Leaves};
 
 use crate::functions::Settings;

@@ -210,7 +210,7 @@ pub(crate) fn wrapping(fields: &Fields) -> SchemaRef {
 /// # Errors
 /// `PYTHON_RESULT_MISMATCH` when there are others.
 pub(crate) fn unwrapped(answer: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let column = answer.columns().first().and_then(|column| (column.as_ref() as &dyn std::any::Any).downcast_ref::<StructArray>());
+    let column = answer.columns().first().and_then(|column| column.as_any().downcast_ref::<StructArray>());
     let column = column.ok_or_else(|| mismatch("no frame"))?;
     if column.num_columns() != schema.fields().len() {
         return Err(mismatch(&format!("{} columns instead of {}", column.num_columns(), schema.fields().len())));
