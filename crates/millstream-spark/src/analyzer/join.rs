@@ -10,8 +10,9 @@ use datafusion::logical_expr::{Expr, Join as JoinPlan, JoinConstraint, LogicalPl
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use millstream_engine::relation::StreamRelation;
-use spark_connect_proto::Join;
+use spark_connect_proto::expression::ExprType;
 use spark_connect_proto::join::JoinType as ProtoJoinType;
+use spark_connect_proto::{Expression, Join};
 
 use super::Attribute;
 use super::columns::{item, project};
@@ -30,8 +31,16 @@ impl Analyzer<'_> {
         if !join.using_columns.is_empty() {
             return self.join_using(left, right, kind, &join.using_columns);
         }
+        if join.join_condition.as_ref().is_some_and(is_natural) {
+            let names = self.shared_names(&left, &right);
+            if !names.is_empty() {
+                return self.join_using(left, right, kind, &names);
+            }
+        }
         let (left, right) = separated(left, right)?;
-        let Some(condition) = &join.join_condition else { return joined(left, right, kind, None) };
+        let Some(condition) = join.join_condition.as_ref().filter(|condition| !is_natural(condition)) else {
+            return joined(left, right, kind, None);
+        };
         let columns: Vec<Attribute> = left.columns.iter().chain(&right.columns).cloned().collect();
         let scope = Scope { columns: &columns, outer, computed: &[] };
         let condition = self.value(condition, &scope)?;
@@ -43,7 +52,9 @@ impl Analyzer<'_> {
             .with_sqlstate("42K0E"));
         }
         if contains_aggregate(&condition.expr) {
-            return Err(Error::invalid("INVALID_JOIN_CONDITION", "the condition of a join cannot have aggregate functions").with_sqlstate("42903"));
+            return Err(
+                Error::invalid("INVALID_JOIN_CONDITION", "the condition of a join cannot have aggregate functions").with_sqlstate("42903")
+            );
         }
         let condition = cast::implicit(condition, &arrow::datatypes::DataType::Boolean, self.settings)?;
         joined(left, right, kind, Some(condition.expr))
@@ -133,9 +144,8 @@ impl Analyzer<'_> {
     /// Whether two values are equal, after their types were brought together.
     pub(super) fn equal(&self, one: Typed, other: Typed) -> Result<Expr> {
         let types = (ddl_type(&one.data_type), ddl_type(&other.data_type));
-        let (_, both) = coercion::to_common_type("=", vec![one, other], self.settings).map_err(|_| {
-            faults::mismatch("BINARY_OP_DIFF_TYPES", format!("\"{}\" and \"{}\" cannot be compared", types.0, types.1))
-        })?;
+        let (_, both) = coercion::to_common_type("=", vec![one, other], self.settings)
+            .map_err(|_| faults::mismatch("BINARY_OP_DIFF_TYPES", format!("\"{}\" and \"{}\" cannot be compared", types.0, types.1)))?;
         let mut both = both.into_iter().map(|value| normalized(&value).unwrap_or(value).expr);
         match (both.next(), both.next()) {
             (Some(one), Some(other)) => Ok(one.eq(other)),
@@ -146,10 +156,17 @@ impl Analyzer<'_> {
     fn coalesced(&self, one: &Attribute, other: &Attribute) -> Result<Typed> {
         let (data_type, both) = coercion::to_common_type("coalesce", vec![one.typed(), other.typed()], self.settings)?;
         let mut both = both.into_iter();
-        let (Some(first), Some(second)) = (both.next(), both.next()) else { return Err(Error::internal("two values were brought together")) };
+        let (Some(first), Some(second)) = (both.next(), both.next()) else {
+            return Err(Error::internal("two values were brought together"));
+        };
         let expr = when(first.expr.clone().is_not_null(), first.expr).otherwise(second.expr).map_err(from_datafusion)?;
         Ok(Typed::new(expr, data_type, first.nullable && second.nullable))
     }
+}
+
+/// What the parser writes for `NATURAL JOIN`, which joins by the columns of the same name.
+fn is_natural(condition: &Expression) -> bool {
+    matches!(&condition.expr_type, Some(ExprType::UnresolvedFunction(function)) if function.function_name == "__natural")
 }
 
 /// The planner's kind of a join.

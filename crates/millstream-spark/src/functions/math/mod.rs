@@ -22,3 +22,8 @@ pub(super) fn register(functions: &mut Functions) {
     random::register(functions);
     format_number::register(functions);
 }
+
+/// `to_char` of a number.
+pub(super) fn number_to_char(call: &super::Call<'_>) -> millstream_core::Result<super::Typed> {
+    Err(super::faults::unresolved_routine(call.name))
+}
