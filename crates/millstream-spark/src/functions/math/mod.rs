@@ -4,12 +4,15 @@ mod arithmetic;
 mod bases;
 mod elementary;
 mod format_number;
+mod number_format;
 pub(super) mod operators;
 mod random;
 mod rounding;
 mod sign;
 #[cfg(test)]
 mod tests;
+
+pub(super) use number_format::number_to_char;
 
 use super::Functions;
 
@@ -21,6 +24,7 @@ pub(super) fn register(functions: &mut Functions) {
     bases::register(functions);
     random::register(functions);
     format_number::register(functions);
+    number_format::register(functions);
 }
 
 /// `to_char` of a number.
