@@ -10,8 +10,9 @@ use datafusion::logical_expr::{Expr, Join as JoinPlan, JoinConstraint, LogicalPl
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use millstream_engine::relation::StreamRelation;
-use spark_connect_proto::Join;
+use spark_connect_proto::expression::ExprType;
 use spark_connect_proto::join::JoinType as ProtoJoinType;
+use spark_connect_proto::{Expression, Join};
 
 use super::Attribute;
 use super::columns::{item, project};
@@ -30,8 +31,16 @@ impl Analyzer<'_> {
         if !join.using_columns.is_empty() {
             return self.join_using(left, right, kind, &join.using_columns);
         }
+        if join.join_condition.as_ref().is_some_and(is_natural) {
+            let names = self.shared_names(&left, &right);
+            if !names.is_empty() {
+                return self.join_using(left, right, kind, &names);
+            }
+        }
         let (left, right) = separated(left, right)?;
-        let Some(condition) = &join.join_condition else { return joined(left, right, kind, None) };
+        let Some(condition) = join.join_condition.as_ref().filter(|condition| !is_natural(condition)) else {
+            return joined(left, right, kind, None);
+        };
         let columns: Vec<Attribute> = left.columns.iter().chain(&right.columns).cloned().collect();
         let scope = Scope { columns: &columns, outer, computed: &[] };
         let condition = self.value(condition, &scope)?;
@@ -153,6 +162,11 @@ impl Analyzer<'_> {
         let expr = when(first.expr.clone().is_not_null(), first.expr).otherwise(second.expr).map_err(from_datafusion)?;
         Ok(Typed::new(expr, data_type, first.nullable && second.nullable))
     }
+}
+
+/// What the parser writes for `NATURAL JOIN`, which joins by the columns of the same name.
+fn is_natural(condition: &Expression) -> bool {
+    matches!(&condition.expr_type, Some(ExprType::UnresolvedFunction(function)) if function.function_name == "__natural")
 }
 
 /// The planner's kind of a join.

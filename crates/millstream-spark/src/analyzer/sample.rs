@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Float64Type};
 use datafusion::logical_expr::{Expr, LogicalPlan, Sort as SortPlan, SortExpr, lit, when};

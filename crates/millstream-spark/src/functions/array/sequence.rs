@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayBuilder, ArrayRef, PrimitiveBuilder};
+use arrow::array::{Array, ArrayRef, PrimitiveBuilder};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, DurationMicrosecondType, Field, Int8Type, Int16Type, Int32Type, Int64Type,
     IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, TimeUnit, TimestampMicrosecondType,

@@ -62,6 +62,8 @@ struct MakeTimestamp {
     /// The zone of the wall clock; `None` to keep the wall clock.
     zone: Option<TimeZone>,
     fails: bool,
+    /// Even names that are no zones give null.
+    forgiving: bool,
 }
 
 /// A wall clock of its parts, microseconds since 1970-01-01 00:00:00.
@@ -107,10 +109,16 @@ impl Kernel for MakeTimestamp {
                 result.append_null();
                 continue;
             }
-            let instant = wall_clock([year, month, day], hour, minute, seconds).and_then(|local| match zone.flatten() {
-                Some(name) => Ok(known.get(name)?.local_to_instant(local)),
-                None => Ok(self.zone.map_or(local, |zone| zone.local_to_instant(local))),
-            });
+            let zone = match zone.flatten().map(|name| known.get(name)) {
+                Some(Err(_)) if self.forgiving => {
+                    result.append_null();
+                    continue;
+                }
+                Some(named) => Some(named?),
+                None => self.zone,
+            };
+            let local = wall_clock([year, month, day], hour, minute, seconds);
+            let instant = local.map(|local| zone.map_or(local, |zone| zone.local_to_instant(local)));
             match instant {
                 Ok(micros) => result.append_value(micros),
                 Err(error) if self.fails => return Err(error),
@@ -141,7 +149,7 @@ fn make_timestamp(call: &Call<'_>, wall_clock: bool, forgiving: bool) -> Result<
         arguments.push(call.string(6)?);
     }
     let nullable = !fails || arguments.iter().any(|argument| argument.nullable);
-    let kernel = MakeTimestamp { zone: (!wall_clock).then_some(call.settings.time_zone), fails };
+    let kernel = MakeTimestamp { zone: (!wall_clock).then_some(call.settings.time_zone), fails, forgiving };
     Ok(scalar("make_timestamp", kernel, arguments, data_type, nullable))
 }
 
