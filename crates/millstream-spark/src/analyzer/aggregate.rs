@@ -253,7 +253,9 @@ fn nth(wanted: &[&Expression], position: i64) -> Result<Expression> {
     let mut calls = Vec::new();
     super::filter::aggregate_calls(&mut (*found).clone(), &mut calls);
     if !calls.is_empty() {
-        return Err(Error::invalid("GROUP_BY_POS_AGGREGATE", format!("GROUP BY position {position} is an aggregate")).with_sqlstate("42903"));
+        return Err(
+            Error::invalid("GROUP_BY_POS_AGGREGATE", format!("GROUP BY position {position} is an aggregate")).with_sqlstate("42903")
+        );
     }
     Ok(unaliased(found).clone())
 }
@@ -313,7 +315,9 @@ pub(super) fn calls_of(expressions: &[&Expression], names: &[&str]) -> Vec<Expre
         let name = match &expression.expr_type {
             Some(ExprType::UnresolvedFunction(function)) => Some(function.function_name.to_lowercase()),
             Some(ExprType::CallFunction(function)) => Some(function.function_name.to_lowercase()),
-            Some(ExprType::UnresolvedAttribute(attribute)) => Some(attribute.unparsed_identifier.to_lowercase()).filter(|name| name == "grouping__id"),
+            Some(ExprType::UnresolvedAttribute(attribute)) => {
+                Some(attribute.unparsed_identifier.to_lowercase()).filter(|name| name == "grouping__id")
+            }
             _ => None,
         };
         if name.is_some_and(|name| names.contains(&name.as_str())) {

@@ -1,10 +1,10 @@
 //! `distinct` and `dropDuplicates`.
 
+use arrow::datatypes::DataType;
 use datafusion::common::Column;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
-use arrow::datatypes::DataType;
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use millstream_engine::plan::is_streaming;
@@ -144,9 +144,6 @@ fn batch(input: Node, keys: &[&Attribute]) -> Result<Node> {
 /// No column has that name.
 pub(super) fn unresolved_among(name: &str, input: &Node) -> Error {
     let names: Vec<&str> = input.visible().map(|column| column.name.as_str()).take(20).collect();
-    Error::invalid(
-        "UNRESOLVED_COLUMN_AMONG_FIELD_NAMES",
-        format!("there is no column `{name}` among {}", names.join(", ")),
-    )
-    .with_sqlstate("42703")
+    Error::invalid("UNRESOLVED_COLUMN_AMONG_FIELD_NAMES", format!("there is no column `{name}` among {}", names.join(", ")))
+        .with_sqlstate("42703")
 }

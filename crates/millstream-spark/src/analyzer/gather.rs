@@ -265,7 +265,7 @@ fn expanded(expression: &mut Expression, subqueries: &mut Vec<Relation>, level: 
     }
     stacker::maybe_grow(64 * 1024, 4 * 1024 * 1024, || {
         if let Some(ExprType::ExpressionString(text)) = &expression.expr_type {
-            let (parsed, more) = (crate::sql::parse::expression(&text.expression)?, Vec::new());
+            let (parsed, more) = crate::sql::parse::expression_with_subqueries(&text.expression)?;
             *expression = parsed;
             subqueries.extend(more);
         }

@@ -52,7 +52,9 @@ impl Analyzer<'_> {
             .with_sqlstate("42K0E"));
         }
         if contains_aggregate(&condition.expr) {
-            return Err(Error::invalid("INVALID_JOIN_CONDITION", "the condition of a join cannot have aggregate functions").with_sqlstate("42903"));
+            return Err(
+                Error::invalid("INVALID_JOIN_CONDITION", "the condition of a join cannot have aggregate functions").with_sqlstate("42903")
+            );
         }
         let condition = cast::implicit(condition, &arrow::datatypes::DataType::Boolean, self.settings)?;
         joined(left, right, kind, Some(condition.expr))
@@ -142,9 +144,8 @@ impl Analyzer<'_> {
     /// Whether two values are equal, after their types were brought together.
     pub(super) fn equal(&self, one: Typed, other: Typed) -> Result<Expr> {
         let types = (ddl_type(&one.data_type), ddl_type(&other.data_type));
-        let (_, both) = coercion::to_common_type("=", vec![one, other], self.settings).map_err(|_| {
-            faults::mismatch("BINARY_OP_DIFF_TYPES", format!("\"{}\" and \"{}\" cannot be compared", types.0, types.1))
-        })?;
+        let (_, both) = coercion::to_common_type("=", vec![one, other], self.settings)
+            .map_err(|_| faults::mismatch("BINARY_OP_DIFF_TYPES", format!("\"{}\" and \"{}\" cannot be compared", types.0, types.1)))?;
         let mut both = both.into_iter().map(|value| normalized(&value).unwrap_or(value).expr);
         match (both.next(), both.next()) {
             (Some(one), Some(other)) => Ok(one.eq(other)),
@@ -155,7 +156,9 @@ impl Analyzer<'_> {
     fn coalesced(&self, one: &Attribute, other: &Attribute) -> Result<Typed> {
         let (data_type, both) = coercion::to_common_type("coalesce", vec![one.typed(), other.typed()], self.settings)?;
         let mut both = both.into_iter();
-        let (Some(first), Some(second)) = (both.next(), both.next()) else { return Err(Error::internal("two values were brought together")) };
+        let (Some(first), Some(second)) = (both.next(), both.next()) else {
+            return Err(Error::internal("two values were brought together"));
+        };
         let expr = when(first.expr.clone().is_not_null(), first.expr).otherwise(second.expr).map_err(from_datafusion)?;
         Ok(Typed::new(expr, data_type, first.nullable && second.nullable))
     }

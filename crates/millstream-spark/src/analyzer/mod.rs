@@ -39,7 +39,7 @@ mod sample;
 mod set_operation;
 mod statistics;
 mod time_window;
-mod visit;
+pub(crate) mod visit;
 mod watermark;
 
 use arrow::record_batch::RecordBatch;
@@ -50,6 +50,7 @@ use millstream_engine::from_datafusion;
 use spark_connect_proto::Relation;
 
 pub use columns::{Analyzed, Attribute};
+pub(crate) use naming::name_of;
 pub use leaves::{Leaf, Leaves};
 
 use crate::functions::Settings;

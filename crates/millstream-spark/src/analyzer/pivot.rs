@@ -66,8 +66,14 @@ impl Analyzer<'_> {
             for (result, written) in results.iter().zip(aggregates) {
                 let is_value = binary_expr(pivoted.column(), Operator::IsNotDistinctFrom, value.expr.clone());
                 let internal = fresh();
-                let first =
-                    AggregateFunction::new_udf(first_value_udaf(), vec![result.column()], false, Some(Box::new(is_value)), Vec::new(), None);
+                let first = AggregateFunction::new_udf(
+                    first_value_udaf(),
+                    vec![result.column()],
+                    false,
+                    Some(Box::new(is_value)),
+                    Vec::new(),
+                    None,
+                );
                 firsts.push(Expr::AggregateFunction(first).alias(&internal));
                 let name = if aggregates.len() == 1 { shown.clone() } else { format!("{shown}_{}", output_name(written)) };
                 let value = Typed { nullable: true, ..result.typed() };

@@ -200,5 +200,3 @@ impl Core for AggregateCore {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -124,5 +124,3 @@ impl Core for DeduplicateCore {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -290,5 +290,3 @@ impl Core for JoinCore {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -263,5 +263,3 @@ impl Core for SessionCore {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -334,5 +334,3 @@ impl StateTable {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,12 @@
 //! Numbers: arithmetic, rounding, logarithms, trigonometry, number formats.
 
 mod arithmetic;
+mod bases;
+mod elementary;
+mod format_number;
 pub(super) mod operators;
+mod random;
+mod rounding;
 mod sign;
 #[cfg(test)]
 mod tests;
@@ -11,6 +16,11 @@ use super::Functions;
 pub(super) fn register(functions: &mut Functions) {
     operators::register(functions);
     sign::register(functions);
+    rounding::register(functions);
+    elementary::register(functions);
+    bases::register(functions);
+    random::register(functions);
+    format_number::register(functions);
 }
 
 /// `to_char` of a number.

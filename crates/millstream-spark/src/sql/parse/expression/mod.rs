@@ -7,10 +7,10 @@ mod function;
 mod window;
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use spark_connect_proto::Expression;
 use spark_connect_proto::expression::sort_order::{NullOrdering, SortDirection};
-use spark_connect_proto::expression::{SortOrder, SubqueryExpression};
+use spark_connect_proto::expression::{ExprType, SortOrder};
 use spark_connect_proto::subquery_expression::SubqueryType;
+use spark_connect_proto::{Expression, SubqueryExpression};
 
 use super::lexer::SHIFT_RIGHT_UNSIGNED;
 use super::parser::Parser;
@@ -323,7 +323,7 @@ impl Parser<'_> {
         let query = self.query()?;
         self.cursor.expect_token(&Token::RParen)?;
         let plan_id = self.keep_subquery(query);
-        Ok(expression(spark_connect_proto::expression::ExprType::SubqueryExpression(SubqueryExpression {
+        Ok(expression(ExprType::SubqueryExpression(SubqueryExpression {
             plan_id,
             subquery_type: kind.into(),
             table_arg_options: None,
