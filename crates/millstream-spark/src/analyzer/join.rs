@@ -13,7 +13,6 @@ use millstream_engine::relation::StreamRelation;
 use spark_connect_proto::Join;
 use spark_connect_proto::join::JoinType as ProtoJoinType;
 
-
 use super::Attribute;
 use super::columns::{item, project};
 use super::expression::{Resolver, Scope};
