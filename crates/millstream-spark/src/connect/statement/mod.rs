@@ -16,11 +16,11 @@ use spark_connect_proto::analyze_plan_request::explain;
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{Catalog, Expression, Relation, Sql, WithRelations, catalog};
 
+use super::analyze;
 use super::catalog::rows::{done, strict, texts};
 use super::catalog::{self as objects, Warehouse, drop_any_view, drop_database, drop_table};
 use super::errors::unsupported;
 use super::session::{ConnectSession, GLOBAL_TEMP};
-use super::analyze;
 use crate::sql::parse::{ExplainMode, Name, ObjectKind, Statement, statement as parse};
 use crate::types::quote;
 
