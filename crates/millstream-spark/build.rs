@@ -8,7 +8,7 @@ fn method(name: &str, route: &str, input: &str, output: &str) -> tonic_build::ma
         .route_name(route)
         .input_type(format!("spark_connect_proto::{input}"))
         .output_type(format!("spark_connect_proto::{output}"))
-        .codec_path("tonic_prost::ProstCodec")
+        .codec_path("crate::connect::codec::PlanCodec")
 }
 
 fn main() {

@@ -19,9 +19,12 @@ pub struct Location {
     pub path: Path,
 }
 
+/// What turns a place into a location.
+type Open = dyn Fn(&str) -> Result<Location> + Send + Sync;
+
 /// Opens locations. Cloning is cheap.
 #[derive(Clone)]
-pub struct Storage(Arc<dyn Fn(&str) -> Result<Location> + Send + Sync>);
+pub struct Storage(Arc<Open>);
 
 impl Storage {
     /// Storage that opens a path (`/data/in`, `data/in`) or a URL with `open`. Stores that it returns must make writes durable.

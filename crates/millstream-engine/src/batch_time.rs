@@ -2,8 +2,8 @@
 //! the plan is built only once.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -102,6 +102,13 @@ impl ScalarUDFImpl for BatchTimeFunction {
             Kind::Date => ScalarValue::Date32(i32::try_from(ms.div_euclid(86_400_000)).ok()),
         }))
     }
+}
+
+/// `current_timestamp()` for a plan that is yet to be bound to the time of its query.
+pub fn current_timestamp() -> Arc<ScalarUDF> {
+    static UNBOUND: OnceLock<Arc<ScalarUDF>> = OnceLock::new();
+    let unbound = || Arc::new(ScalarUDF::from(BatchTimeFunction::new("current_timestamp", Kind::Timestamp, BatchTime::default())));
+    UNBOUND.get_or_init(unbound).clone()
 }
 
 /// Registers the functions, reading a time that nobody sets; [`bind`] gives them a query's own.

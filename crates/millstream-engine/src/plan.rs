@@ -21,6 +21,7 @@ use millstream_core::{Clock, Error, Result};
 
 use crate::batch_time::{self, BatchTime};
 use crate::expectation::{Checks, Expectation, ExpectationExec};
+use crate::observe::{self, Observed};
 use crate::relation::{BoundRelation, BoundSource, Input, StreamRelation, TableRelation};
 use crate::scan::{QuarantineSlot, SplitFeed, Volume};
 use crate::stateful::{Bind, TimeFlow, allowed, rewrite};
@@ -58,7 +59,16 @@ impl PreparedPlan {
     /// # Errors
     /// Those of DataFusion.
     pub(crate) fn reset(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        observe::reset(&self.physical)?;
         reset_plan_states(self.physical.clone()).map_err(from_datafusion)
+    }
+
+    /// What the last run of the plan observed.
+    ///
+    /// # Errors
+    /// Those of DataFusion.
+    pub(crate) fn observed(&self) -> Result<Vec<Observed>> {
+        observe::observed(&self.physical)
     }
 
     /// The physical plan as indented text.

@@ -1,5 +1,6 @@
 //! Where the tasks of a batch run. One machine's cores now; the seam for many machines.
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -8,11 +9,13 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use futures::StreamExt;
 use futures::future::join_all;
+use futures::{StreamExt, stream};
 use millstream_core::sink::{BatchInfo, Part, Sink};
+use millstream_core::source::BatchStream;
 use millstream_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -34,6 +37,10 @@ pub trait BatchRunner: Debug + Send + Sync {
         batch: Arc<BatchInfo>,
         cancel: CancellationToken,
     ) -> Result<Vec<Part>>;
+
+    /// Runs every partition and hands over its rows, one partition after the other if the plan keeps an order. Tasks wait when rows are not
+    /// taken, and end when the stream is dropped.
+    fn rows(&self, plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> BatchStream;
 }
 
 /// Runs tasks on a pool of threads of its own, so that long computations never delay the batch loops, servers and timers of the process.
@@ -101,6 +108,80 @@ impl BatchRunner for LocalRunner {
                 sink.abort(&batch, parts).await;
                 Err(error)
             }
+        }
+    }
+
+    fn rows(&self, plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> BatchStream {
+        let partitions = 0..plan.output_partitioning().partition_count();
+        let spawn = |partition: usize, to: mpsc::Sender<Result<RecordBatch>>| {
+            AbortOnDropHandle::new(self.handle.spawn(send_rows(plan.clone(), context.clone(), partition, to)))
+        };
+        let channels = if exchanges(&plan) {
+            let (to, rows) = mpsc::channel(AHEAD * partitions.len().max(1));
+            VecDeque::from([(rows, partitions.map(|partition| spawn(partition, to.clone())).collect())])
+        } else {
+            let each = partitions.map(|partition| {
+                let (to, rows) = mpsc::channel(AHEAD);
+                (rows, vec![spawn(partition, to)])
+            });
+            each.collect()
+        };
+        let running = RunningRows { channels };
+        stream::unfold(running, |mut running| async move { running.next().await.map(|next| (next, running)) }).boxed()
+    }
+}
+
+/// Batches that a task may be ahead of who takes them.
+const AHEAD: usize = 2;
+
+/// Rows of tasks that run: of each task on its own, or of all of them together.
+struct RunningRows {
+    /// With the tasks that send into it.
+    channels: VecDeque<(mpsc::Receiver<Result<RecordBatch>>, Vec<AbortOnDropHandle<()>>)>,
+}
+
+impl RunningRows {
+    async fn next(&mut self) -> Option<Result<RecordBatch>> {
+        loop {
+            let (rows, tasks) = self.channels.front_mut()?;
+            match rows.recv().await {
+                Some(Ok(batch)) => return Some(Ok(batch)),
+                Some(Err(error)) => {
+                    self.channels.clear();
+                    return Some(Err(error));
+                }
+                None => {
+                    // A task that panicked has closed its channel as well.
+                    for task in std::mem::take(tasks) {
+                        if let Err(error) = task.await {
+                            self.channels.clear();
+                            return Some(Err(panicked(error)));
+                        }
+                    }
+                    self.channels.pop_front();
+                }
+            }
+        }
+    }
+}
+
+/// Whether rows move between tasks somewhere in a plan: tasks then wait for each other, so all of them must be served.
+fn exchanges(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.name() == "RepartitionExec" || plan.children().into_iter().any(exchanges)
+}
+
+async fn send_rows(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>, partition: usize, to: mpsc::Sender<Result<RecordBatch>>) {
+    let mut rows = match plan.execute(partition, context) {
+        Ok(rows) => rows,
+        Err(error) => {
+            let _ = to.send(Err(from_datafusion(error))).await;
+            return;
+        }
+    };
+    while let Some(next) = rows.next().await {
+        let failed = next.is_err();
+        if to.send(next.map_err(from_datafusion)).await.is_err() || failed {
+            return;
         }
     }
 }

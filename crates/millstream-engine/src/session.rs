@@ -10,10 +10,12 @@ use datafusion::execution::context::SessionContext;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use millstream_checkpoint::CheckpointOptions;
 use millstream_core::registry::{ReadRequest, Registry};
 use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Sink};
+use millstream_core::source::BatchStream;
 use millstream_core::source_log::MemorySourceLog;
 use millstream_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -25,7 +27,8 @@ use crate::batch_time;
 use crate::check;
 use crate::expectation::Expectation;
 use crate::from_datafusion;
-use crate::plan::{Preparation, is_streaming, prepare};
+use crate::observe::Observed;
+use crate::plan::{Preparation, PreparedPlan, is_streaming, prepare};
 use crate::query::{Launch, Launched, QueryListener, QueryRequest, StreamingQuery, launch};
 use crate::relation::{Input, StreamRelation, TableRelation};
 use crate::runner::{BatchRunner, LocalRunner};
@@ -291,41 +294,62 @@ impl Session {
         query_id: Uuid,
         batch_id: u64,
     ) -> Result<Option<BatchWritten>> {
-        let clock = self.registry.clock.clone();
+        let prepared = self.prepare_bounded(plan, expectations, mode).await?;
+        let timestamp_ms = self.registry.clock.now_ms();
+        sink.prepare(&prepared.schema, mode).await?;
+        let batch = Arc::new(BatchInfo { query_id, batch_id, mode, schema: prepared.schema.clone(), timestamp_ms });
+        if sink.admit(&batch).await? == Admission::AlreadyCommitted {
+            return Ok(None);
+        }
+        let plan = fill(&prepared, timestamp_ms).await?;
+        let parts = self.runner.run(plan, self.context.task_ctx(), sink.clone(), batch.clone(), CancellationToken::new()).await?;
+        let input_rows = prepared.inputs.iter().map(|input| input.feed.rows()).sum();
+        let committed = sink.commit(&batch, parts).await?;
+        Ok(Some(BatchWritten { committed, input_rows, expectations: prepared.checks.counts() }))
+    }
+
+    /// Runs a bounded plan and hands over its rows as they come. Rows keep their order unless the plan exchanges them between tasks. What
+    /// is not taken holds the tasks back; dropping the stream stops them.
+    ///
+    /// # Errors
+    /// Those of planning; those of running come in the stream.
+    pub async fn rows(&self, plan: LogicalPlan) -> Result<Rows> {
+        let prepared = self.prepare_bounded(plan, &[], OutputMode::Append).await?;
+        let plan = fill(&prepared, self.registry.clock.now_ms()).await?;
+        let batches = self.runner.rows(plan, self.context.task_ctx());
+        Ok(Rows { schema: prepared.schema.clone(), batches, prepared })
+    }
+
+    /// The physical plan of a plan as indented text. Streams in it are opened and not read.
+    ///
+    /// # Errors
+    /// Those of planning.
+    pub async fn explain(&self, plan: LogicalPlan) -> Result<String> {
+        Ok(self.prepare(plan, &[], OutputMode::Append).await?.explain())
+    }
+
+    async fn prepare_bounded(&self, plan: LogicalPlan, expectations: &[Expectation], mode: OutputMode) -> Result<PreparedPlan> {
+        if is_streaming(&plan)? {
+            return Err(Error::invalid(
+                "_LEGACY_ERROR_TEMP_3102",
+                "Queries with streaming sources must be executed with writeStream.start(), or from a streaming table or flow definition \
+                 within a Spark Declarative Pipeline.",
+            ));
+        }
+        self.prepare(plan, expectations, mode).await
+    }
+
+    async fn prepare(&self, plan: LogicalPlan, expectations: &[Expectation], mode: OutputMode) -> Result<PreparedPlan> {
         let preparation = Preparation {
             state: &self.context.state(),
-            clock: clock.clone(),
+            clock: self.registry.clock.clone(),
             expectations,
             output: None,
             mode,
             propagate: true,
             log: &|_| Arc::new(MemorySourceLog::default()),
         };
-        let prepared = prepare(plan, preparation).await?;
-        let timestamp_ms = clock.now_ms();
-        sink.prepare(&prepared.schema, mode).await?;
-        let batch = Arc::new(BatchInfo { query_id, batch_id, mode, schema: prepared.schema.clone(), timestamp_ms });
-        if sink.admit(&batch).await? == Admission::AlreadyCommitted {
-            return Ok(None);
-        }
-        for input in &prepared.inputs {
-            match &input.input {
-                Input::Table(table) => input.feed.fill(table.scan().await?),
-                Input::Source(_) => {
-                    return Err(Error::invalid(
-                        "_LEGACY_ERROR_TEMP_3102",
-                        "Queries with streaming sources must be executed with writeStream.start(), or from a streaming table or flow \
-                         definition within a Spark Declarative Pipeline.",
-                    ));
-                }
-            }
-        }
-        prepared.time.set(timestamp_ms);
-        let plan = prepared.reset()?;
-        let parts = self.runner.run(plan, self.context.task_ctx(), sink.clone(), batch.clone(), CancellationToken::new()).await?;
-        let input_rows = prepared.inputs.iter().map(|input| input.feed.rows()).sum();
-        let committed = sink.commit(&batch, parts).await?;
-        Ok(Some(BatchWritten { committed, input_rows, expectations: prepared.checks.counts() }))
+        prepare(plan, preparation).await
     }
 
     /// Runs a bounded plan and returns its rows: for showing tables, not for data.
@@ -349,6 +373,42 @@ impl Session {
     pub async fn plan_sql(&self, sql: &str) -> Result<LogicalPlan> {
         self.context.state().create_logical_plan(sql).await.map_err(from_datafusion)
     }
+}
+
+/// The rows of a plan that runs.
+pub struct Rows {
+    /// Their columns.
+    pub schema: SchemaRef,
+    /// The rows, as they come.
+    pub batches: BatchStream,
+    prepared: PreparedPlan,
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl Rows {
+    /// What the plan observed, once all rows were taken.
+    ///
+    /// # Errors
+    /// Those of the metrics.
+    pub fn observed(&self) -> Result<Vec<Observed>> {
+        self.prepared.observed()
+    }
+}
+
+/// Feeds a bounded plan with its tables as they are now. Gives the plan, ready to run.
+async fn fill(prepared: &PreparedPlan, timestamp_ms: i64) -> Result<Arc<dyn ExecutionPlan>> {
+    for input in &prepared.inputs {
+        if let Input::Table(table) = &input.input {
+            input.feed.fill(table.scan().await?);
+        }
+    }
+    prepared.time.set(timestamp_ms);
+    prepared.reset()
 }
 
 /// What [`Session::write_batch`] did.

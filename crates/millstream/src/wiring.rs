@@ -62,6 +62,11 @@ impl Wiring {
         Wiring { clock, ids, stores, memory: MemoryTables::new(), decorator: StoreDecorator(Arc::new(|store| store)) }
     }
 
+    /// The same with other tables of the memory sink, so that sessions do not see each other's.
+    pub fn with_memory(self, memory: MemoryTables) -> Self {
+        Wiring { memory, ..self }
+    }
+
     /// The same with another way to change local files, such as a recorder of what a power cut could undo.
     pub fn with_file_ops(self, files: Arc<dyn FileOps>) -> Self {
         Wiring { stores: self.stores.with_file_ops(files), ..self }

@@ -31,7 +31,7 @@ const ID: &str = "delta.columnMapping.id";
 
 impl FieldNaming {
     /// The name under which files and partition values know a field.
-    pub(super) fn physical<'a>(self, field: &'a Field) -> &'a str {
+    pub(super) fn physical(self, field: &Field) -> &str {
         match self {
             FieldNaming::Physical | FieldNaming::Id => field.metadata().get(PHYSICAL_NAME).map_or(field.name(), String::as_str),
             FieldNaming::Name | FieldNaming::AnyCase => field.name(),

@@ -40,7 +40,7 @@ impl TableSchema {
             Some("id") => FieldNaming::Id,
             _ => FieldNaming::Name,
         };
-        let arrow = Arc::new(Schema::new(annotated.fields().iter().map(|field| plain(field)).collect::<Fields>()));
+        let arrow = Arc::new(Schema::new(annotated.fields().iter().map(plain).collect::<Fields>()));
         let annotated = Arc::new(annotated);
         Ok(TableSchema { kernel, arrow, annotated, partition_columns: metadata.partition_columns.clone(), naming })
     }

@@ -27,6 +27,9 @@ use super::schema::{TableSchema, plain};
 use super::stats::{self, NanColumns};
 use super::{options::SinkOptions, partition};
 
+/// The values of a partition, and which rows of a batch belong to it.
+type Group = (Vec<Option<String>>, Vec<u32>);
+
 /// Encoded bytes of a file that are held before they are uploaded in parts.
 const UPLOAD_PART_BYTES: usize = 8 << 20;
 /// Bytes of a row group in memory before it is closed.
@@ -197,7 +200,7 @@ impl DeltaPartWriter {
     }
 
     /// The rows of each partition in a batch.
-    fn groups(&mut self, columns: &[ArrayRef]) -> Result<Vec<(Vec<Option<String>>, Vec<u32>)>> {
+    fn groups(&mut self, columns: &[ArrayRef]) -> Result<Vec<Group>> {
         let Some(converter) = &self.converter else { return Ok(Vec::new()) };
         let keys =
             converter.convert_columns(columns).map_err(|error| Error::internal("partition columns cannot be compared").caused_by(error))?;

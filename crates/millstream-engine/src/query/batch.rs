@@ -13,12 +13,14 @@ use millstream_core::source::Split;
 use millstream_core::watermark::Watermarks;
 use millstream_core::{Clock, Error, Result, crash};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::discard::Discard;
 use super::quarantine::BatchQuarantine;
 use super::report::{SourceCount, Timer};
+use crate::observe::Observed;
 use crate::from_datafusion;
 use crate::plan::PreparedPlan;
 use crate::relation::Input;
@@ -54,6 +56,8 @@ pub(super) struct BatchRun {
     pub(super) mode: OutputMode,
     pub(super) query_id: uuid::Uuid,
     pub(super) clock: Arc<dyn Clock>,
+    /// How an observation is written into progress.
+    pub(super) describe: fn(&Observed) -> Value,
     pub(super) checkpoint: Arc<Checkpoint>,
 }
 
@@ -74,6 +78,7 @@ pub(super) struct BatchOutcome {
     pub(super) splits: u64,
     pub(super) quarantined: std::collections::BTreeMap<String, u64>,
     pub(super) expectations: std::collections::BTreeMap<String, millstream_core::progress::ExpectationProgress>,
+    pub(super) observed: std::collections::BTreeMap<String, Value>,
     /// The files of state that the batch made durable.
     pub(super) state: Vec<StateFile>,
 }
@@ -168,6 +173,7 @@ impl BatchRun {
         }
         outcome.quarantined = quarantine.counts();
         outcome.expectations = self.plan.checks.counts();
+        outcome.observed = self.plan.observed()?.iter().map(|observed| (observed.name.clone(), (self.describe)(observed))).collect();
         outcome.committed = self.interruptible(sink.commit(&info, parts), cancel).await?;
         timer.lap("addBatch");
         Ok(outcome)

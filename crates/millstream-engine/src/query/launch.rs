@@ -11,12 +11,14 @@ use millstream_checkpoint::{Checkpoint, CheckpointOptions};
 use millstream_core::recovery::{self, Resume};
 use millstream_core::{Clock, Error, ErrorKind, Ids, Result};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::batch::BatchRun;
 use super::batch_loop::BatchLoop;
 use super::{Lifecycle, QueryEvent, QueryListener, QueryRequest, QueryStatus, Shared, StreamingQuery};
+use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, prepare};
 use crate::runner::BatchRunner;
 use crate::stateful::Snapshots;
@@ -147,6 +149,7 @@ impl Launched {
             mode: request.mode,
             query_id: shared.id,
             clock: clock.clone(),
+            describe: request.settings.observation_json,
             checkpoint: checkpoint.clone(),
         };
         let query = BatchLoop {
@@ -271,6 +274,13 @@ pub struct QuerySettings {
     /// Whether each stateful operator has watermarks of its own (`spark.sql.streaming.statefulOperator.allowMultiple`); otherwise all have
     /// the query's, and of several operators only the first is right.
     pub multiple_stateful_operators: bool,
+    /// How an observation is written into progress; an object of its metrics as texts by default.
+    pub observation_json: fn(&Observed) -> Value,
+}
+
+fn metrics_as_texts(observed: &Observed) -> Value {
+    let metrics = observed.fields.iter().zip(&observed.values);
+    Value::Object(metrics.map(|(field, value)| (field.name().clone(), Value::String(value.to_string()))).collect())
 }
 
 impl Default for QuerySettings {
@@ -285,6 +295,7 @@ impl Default for QuerySettings {
             check_correctness: true,
             no_data_batches: true,
             multiple_stateful_operators: true,
+            observation_json: metrics_as_texts,
         }
     }
 }

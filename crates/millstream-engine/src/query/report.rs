@@ -101,7 +101,7 @@ pub(super) fn report(run: &BatchRun, facts: &TriggerFacts<'_>, outcome: &BatchOu
         state_operators: run.plan.flow.operators.iter().map(|operator| operator.progress(facts.partitions)).collect(),
         sources: sources.collect(),
         sink: SinkProgress { description: run.sink.description(), num_output_rows, metrics: outcome.committed.metrics.clone() },
-        observed_metrics: BTreeMap::new(),
+        observed_metrics: outcome.observed.clone(),
         millstream: Extras {
             quarantined: outcome.quarantined.values().sum(),
             quarantined_by_reason: outcome.quarantined.clone(),

@@ -26,6 +26,8 @@ use super::limit::{self, LimitCore};
 use super::logical::{Deduplicate, SessionWindow, StreamLimit, Watermark, event_time_delay};
 use super::operator::Operator;
 use super::session::{SessionCore, Sessions};
+use crate::custom::Custom;
+use crate::observe::{self, Observe};
 
 /// DataFusion's planner, which also knows event time and state.
 #[derive(Debug)]
@@ -51,8 +53,13 @@ impl ExtensionPlanner for Nodes {
         session: &dyn Session,
         context: &PhysicalPlanningContext,
     ) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
-        let [input] = inputs else { return Ok(None) };
         let node = node.as_any();
+        if let Some(custom) = node.downcast_ref::<Custom>() {
+            let schema = custom.input_schema()?;
+            let exprs = custom.exprs().iter().map(|expr| planner.create_physical_expr(expr, schema, session, context));
+            return custom.lower(inputs, exprs.collect::<DfResult<_>>()?).map(Some);
+        }
+        let [input] = inputs else { return Ok(None) };
         let plan: Arc<dyn ExecutionPlan> = if let Some(watermark) = node.downcast_ref::<Watermark>() {
             Arc::new(EventTimeExec::new(input.clone(), watermark.column_index()?, watermark.delay_ms))
         } else if let Some(deduplicate) = node.downcast_ref::<Deduplicate>() {
@@ -62,6 +69,8 @@ impl ExtensionPlanner for Nodes {
         } else if let Some(session_window) = node.downcast_ref::<SessionWindow>() {
             let lowering = Lowering { planner, session, context, schema: session_window.input.schema() };
             Arc::new(lowering.sessions(session_window, input)?)
+        } else if let Some(observe) = node.downcast_ref::<Observe>() {
+            observe::plan(observe, input, session.execution_props(), context)?
         } else {
             return Ok(None);
         };

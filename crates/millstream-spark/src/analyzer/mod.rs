@@ -26,6 +26,7 @@ mod literal_rows;
 mod missing_values;
 mod naming;
 mod normalize;
+mod observe;
 mod parse;
 mod pivot;
 mod project;
@@ -38,7 +39,7 @@ mod sample;
 mod set_operation;
 mod statistics;
 mod time_window;
-mod visit;
+pub(crate) mod visit;
 mod watermark;
 
 use arrow::record_batch::RecordBatch;
@@ -50,6 +51,7 @@ use spark_connect_proto::Relation;
 
 pub use columns::{Analyzed, Attribute};
 pub use leaves::{Leaf, Leaves};
+pub(crate) use naming::name_of;
 
 use crate::functions::Settings;
 
@@ -85,3 +87,6 @@ async fn rows(plan: &LogicalPlan, state: &SessionState) -> Result<Vec<RecordBatc
     let physical = state.create_physical_plan(plan).await.map_err(from_datafusion)?;
     datafusion::physical_plan::collect(physical, state.task_ctx()).await.map_err(from_datafusion)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,14 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use millstream_core::{Error, Result};
 use millstream_engine::plan::is_streaming;
 use spark_connect_proto::relation::RelType;
-use spark_connect_proto::{Expression, Relation, WithRelations};
+use spark_connect_proto::{CollectMetrics, Expression, Relation, WithRelations};
 
 use super::expression::{Resolver, Scope, Subqueries};
 use super::extend::Grouped;
@@ -49,10 +49,6 @@ impl Node {
     pub(super) fn closed(self) -> Node {
         Node::new(self.plan, self.columns)
     }
-
-    pub(super) fn schema(&self) -> Schema {
-        Schema::new(self.visible().map(Attribute::to_field).collect::<Vec<_>>())
-    }
 }
 
 impl From<Node> for Analyzed {
@@ -79,6 +75,8 @@ pub(super) struct Analyzer<'a> {
     answers: &'a [Vec<RecordBatch>],
     asked: Cell<usize>,
     question: RefCell<Option<LogicalPlan>>,
+    /// The observations met so far.
+    pub(super) observations: RefCell<Vec<CollectMetrics>>,
 }
 
 impl<'a> Analyzer<'a> {
@@ -92,6 +90,7 @@ impl<'a> Analyzer<'a> {
             answers,
             asked: Cell::new(0),
             question: RefCell::default(),
+            observations: RefCell::default(),
         }
     }
 
@@ -181,6 +180,7 @@ impl<'a> Analyzer<'a> {
             RelType::Corr(corr) => self.correlation(corr, outer),
             RelType::ApproxQuantile(quantile) => self.approx_quantile(quantile, outer),
             RelType::FreqItems(items) => self.frequent_items(items, outer),
+            RelType::CollectMetrics(collect) => self.collect_metrics(collect, outer),
             RelType::Parse(parse) => self.parse(parse, outer),
             RelType::UnresolvedTableValuedFunction(function) => self.table_function(function, outer),
             RelType::WithWatermark(with) => self.with_watermark(with, outer),

@@ -5,7 +5,7 @@ use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{Expression, Relation, subquery_expression};
 
 /// The relations right below a relation.
-pub(super) fn inputs(relation: &mut Relation) -> Vec<&mut Relation> {
+pub(crate) fn inputs(relation: &mut Relation) -> Vec<&mut Relation> {
     let Some(kind) = &mut relation.rel_type else { return Vec::new() };
     let mut found: Vec<&mut Relation> = Vec::new();
     macro_rules! below {

@@ -1,15 +1,33 @@
 //! Spark Connect: the server of PySpark and other clients.
+//!
+//! A client has a session, which lives as long as requests name it. What it asks for runs as operations, whose answers wait in bounded
+//! queues and can be asked for again; what it wants to know of plans is answered at once.
 
-mod analysis;
+mod analyze;
 mod artifacts;
+mod catalog;
+mod codec;
+mod command;
 mod config;
+mod errors;
+mod execute;
 mod host;
+mod plan;
+mod planner;
 mod schema;
+mod serve;
+mod service;
 mod session;
+mod sessions;
+mod show;
+mod statement;
+mod streaming;
+mod upload;
 
 pub use artifacts::Artifacts;
 pub use config::Confs;
 pub use host::{Host, TemporaryDirectory};
+pub use serve::{ServeOptions, serve};
 pub use session::{ConnectSession, GlobalViews, SessionKey};
 
 /// The service, generated over the official messages.

@@ -13,6 +13,8 @@ use parking_lot::{Mutex, RwLock};
 use spark_connect_proto::{Relation, read};
 
 use super::artifacts::Artifacts;
+use super::catalog::{TableName, Warehouse, not_found};
+use super::command::Registered;
 use super::config::Confs;
 use super::host::Host;
 use crate::analyzer::{Analyzed, Leaf, Leaves};
@@ -58,15 +60,22 @@ impl ConnectSession {
     /// # Errors
     /// Those of the engine's set-up.
     pub fn new(key: SessionKey, host: Arc<dyn Host>, global_views: GlobalViews) -> Result<Arc<Self>> {
-        let confs = Confs::new(&host.warehouse());
+        let confs = Confs::new(&host.warehouse(), &host.time_zone());
         Self::build(key, host, global_views, confs, Artifacts::default())
     }
 
     fn build(key: SessionKey, host: Arc<dyn Host>, global_views: GlobalViews, confs: Confs, artifacts: Artifacts) -> Result<Arc<Self>> {
+        let engine = host.session()?;
+        {
+            let state = engine.context().state_ref();
+            let mut state = state.write();
+            // Rows keep the order in which they were given, as in Spark, unless something exchanges them by a key.
+            state.config_mut().options_mut().optimizer.enable_round_robin_repartition = false;
+        }
         Ok(Arc::new(ConnectSession {
             key,
             server_side_session_id: host.ids().next().to_string(),
-            engine: host.session()?,
+            engine,
             host,
             confs,
             artifacts,
@@ -87,6 +96,7 @@ impl ConnectSession {
         let copy = Self::build(key, self.host.clone(), self.global_views.clone(), self.confs.clone(), self.artifacts.clone())?;
         copy.views.write().clone_from(&self.views.read());
         copy.database.write().clone_from(&self.database.read());
+        copy.part::<Registered>().copy_from(&self.part::<Registered>());
         Ok(copy)
     }
 
@@ -101,7 +111,7 @@ impl ConnectSession {
     /// # Errors
     /// Spark's conditions of analysis.
     pub async fn analyze(&self, relation: &Relation) -> Result<Analyzed> {
-        super::analysis::analyze(relation, self, &self.settings(), &self.engine.context().state()).await
+        crate::analyzer::analyze(relation, self, &self.settings(), &self.engine.context().state()).await
     }
 
     /// Spark's current database: `default` at first.
@@ -187,14 +197,6 @@ fn sorted<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
 #[async_trait]
 impl Leaves for ConnectSession {
     async fn named(&self, parts: &[String], streaming: bool, options: &Options) -> Result<Leaf> {
-        let not_found = || {
-            let name = parts.iter().map(|part| crate::types::quote(part)).collect::<Vec<_>>().join(".");
-            Error::invalid(
-                "TABLE_OR_VIEW_NOT_FOUND",
-                format!("the table or view {name} cannot be found: check the name, its database and the views of this session"),
-            )
-            .with_sqlstate("42P01")
-        };
         match parts {
             [view] => {
                 if let Some(leaf) = self.view(view) {
@@ -202,18 +204,21 @@ impl Leaves for ConnectSession {
                 }
             }
             [database, view] if database.eq_ignore_ascii_case(GLOBAL_TEMP) => {
-                return self.global_views.read().get(&view.to_lowercase()).cloned().ok_or_else(not_found);
+                return self.global_views.read().get(&view.to_lowercase()).cloned().ok_or_else(|| not_found(parts));
+            }
+            // Files called by their format and path: parquet.`/data/x`.
+            [format, path] if self.engine.registry().source(format).is_ok() && path.contains('/') => {
+                let request = ReadRequest { schema: None, paths: vec![path.clone()], options: options.clone() };
+                return self.read(format, request, streaming, None).await;
             }
             _ => {}
         }
-        let (database, table) = match parts {
-            [table] => (self.database(), table),
-            [database, table] => (database.clone(), table),
-            [catalog, database, table] if catalog.eq_ignore_ascii_case("spark_catalog") => (database.clone(), table),
-            _ => return Err(not_found()),
-        };
-        let _ = (database, table, streaming, options);
-        Err(not_found())
+        let name = TableName::of(self, parts).ok_or_else(|| not_found(parts))?;
+        let stored = Warehouse::open(self.host.as_ref())?.table(&name).await?.ok_or_else(|| not_found(parts))?;
+        match &stored.view {
+            Some(text) => Ok(Leaf::View(crate::sql::parse::relation(text, &HashMap::new(), &[])?)),
+            None => self.read(&stored.format, stored.request(options)?, streaming, None).await,
+        }
     }
 
     async fn source(&self, source: &read::DataSource, streaming: bool) -> Result<Leaf> {

@@ -125,9 +125,8 @@ fn merge(left: &DataType, right: &DataType, settings: &Settings, how: Merge) -> 
                 how == Merge::Structural
                     || if settings.case_sensitive { left == right } else { left.to_lowercase() == right.to_lowercase() }
             };
-            let fields = left.iter().zip(right).map(|(left, right)| {
-                if same(left.name(), right.name()) { parts(left, right) } else { None }
-            });
+            let fields =
+                left.iter().zip(right).map(|(left, right)| if same(left.name(), right.name()) { parts(left, right) } else { None });
             Some(Struct(fields.collect::<Option<_>>()?))
         }
         (Date32, Timestamp(..)) => Some(right.clone()),
@@ -252,7 +251,8 @@ pub fn constant_of(value: &Typed) -> Option<ScalarValue> {
     if !is_constant(&value.expr) {
         return None;
     }
-    let expression = create_physical_expr(&value.expr, &DFSchema::empty(), &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;
+    let expression =
+        create_physical_expr(&value.expr, &DFSchema::empty(), &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).ok()?;
     match expression.evaluate(&row).ok()? {

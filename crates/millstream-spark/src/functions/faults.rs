@@ -88,7 +88,9 @@ pub fn out_of_range(value: impl Display, precision: u8, scale: i8) -> Error {
     row(
         "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION",
         "22003",
-        format!("the number {value} does not fit DECIMAL({precision}, {scale}): use a wider decimal, or set spark.sql.ansi.enabled to false to get NULL"),
+        format!(
+            "the number {value} does not fit DECIMAL({precision}, {scale}): use a wider decimal, or set spark.sql.ansi.enabled to false to get NULL"
+        ),
     )
 }
 
@@ -106,7 +108,11 @@ pub fn binary_overflow(left: impl Display, operator: &str, right: impl Display) 
 pub fn operands_differ(operator: &str, left: &DataType, right: &DataType) -> Error {
     mismatch(
         "BINARY_OP_DIFF_TYPES",
-        format!("the operands of `{operator}` have the types \"{}\" and \"{}\", which do not fit together", ddl_type(left), ddl_type(right)),
+        format!(
+            "the operands of `{operator}` have the types \"{}\" and \"{}\", which do not fit together",
+            ddl_type(left),
+            ddl_type(right)
+        ),
     )
 }
 

@@ -21,7 +21,7 @@ pub(super) const END_OF_STREAM: i32 = -4;
 pub(super) const START_ARROW_STREAM: i32 = -6;
 
 /// Writes the pieces of a message.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Message(Vec<u8>);
 
 impl Message {

@@ -4,7 +4,7 @@ use std::io;
 
 use millstream_core::Result;
 use serde_json::{Map, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use super::protocol::{
     END_OF_DATA_SECTION, END_OF_STREAM, EXCEPTION_THROWN, Message, START_ARROW_STREAM, TIMING_DATA, exception, read_bytes, read_exactly,
@@ -36,6 +36,8 @@ pub(crate) struct Task {
     pub(crate) eval_type: i32,
     /// Settings of the session that the worker asks for.
     pub(crate) settings: Vec<(&'static str, String)>,
+    /// What the kind of evaluation wants to know besides, such as the types of arguments.
+    pub(crate) described: Vec<(&'static str, String)>,
     /// The function or functions, in the form that the kind of evaluation has.
     pub(crate) functions: Message,
 }
@@ -45,7 +47,7 @@ impl Task {
     pub(crate) fn over_iterator(python_version: &str, command: &[u8]) -> Task {
         let mut functions = Message::default();
         functions.bytes(command);
-        Task { python_version: python_version.to_owned(), eval_type: 0, settings: Vec::new(), functions }
+        Task { python_version: python_version.to_owned(), eval_type: 0, settings: Vec::new(), described: Vec::new(), functions }
     }
 
     fn header(&self, context: &TaskContext) -> Message {
@@ -68,7 +70,10 @@ impl Task {
         for (name, value) in &self.settings {
             message.text(name).text(value);
         }
-        message.int(0);
+        message.int(i32::try_from(self.described.len()).unwrap_or(0));
+        for (name, value) in &self.described {
+            message.text(name).text(value);
+        }
         message.append(&self.functions);
         message
     }
@@ -123,14 +128,15 @@ impl Worker {
     /// # Errors
     /// `PYTHON_EXCEPTION` with the traceback when the function failed; `PYTHON_WORKER_LOST`.
     pub(crate) async fn answer(&mut self) -> Result<Answer> {
-        match self.next_answer().await {
+        match next_answer(self.stream()).await {
             Ok(answer) => answer,
             Err(error) => Err(self.lost(error)),
         }
     }
+}
 
-    async fn next_answer(&mut self) -> io::Result<Result<Answer>> {
-        let stream = self.stream();
+/// What a worker says next on a connection.
+pub(super) async fn next_answer(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Result<Answer>> {
         loop {
             return Ok(Ok(match read_int(stream).await? {
                 EXCEPTION_THROWN => return Ok(Err(exception(THROWN, &read_text(stream).await?))),
@@ -150,5 +156,4 @@ impl Worker {
                 length => Answer::Piece(read_exactly(stream, length).await?),
             }));
         }
-    }
 }

@@ -55,6 +55,11 @@ impl<'a> Cursor<'a> {
         self.tokens.get(mark..self.next).unwrap_or_default()
     }
 
+    /// Goes back, or forward, to a mark.
+    pub(crate) fn reset(&mut self, mark: usize) {
+        self.next = mark.min(self.tokens.len());
+    }
+
     /// The tokens not read yet; the cursor goes to the end.
     pub(crate) fn rest(&mut self) -> &'a [TokenWithSpan] {
         let rest = self.tokens.get(self.next..).unwrap_or_default();

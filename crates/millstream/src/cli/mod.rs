@@ -4,6 +4,7 @@ mod check;
 mod completions;
 mod options;
 mod run;
+mod serve;
 mod table;
 
 use std::io::IsTerminal;
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use millstream_core::{Error, ErrorKind, Result};
+use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 /// Spark Structured Streaming pipelines in one native binary.
@@ -34,6 +36,7 @@ const EXAMPLES: &str = "\
 Examples:
   millstream run pipeline.sql --once              bring every table up to date, then stop
   millstream run pipelines/ --storage /data/lake  run continuously; Ctrl-C stops gracefully
+  millstream serve --warehouse /data/tables       serve PySpark on sc://127.0.0.1:15002
   millstream check pipelines/                     plan everything, touch nothing
   millstream table show gold_delays --limit 20    print a table
 
@@ -45,6 +48,8 @@ Exit codes: 0 success, 2 wrong usage, 3 invalid program or option, 10 source una
 enum Command {
     /// Run a pipeline: a SQL file, or a folder of them
     Run(run::RunArgs),
+    /// Serve Spark Connect: PySpark and other clients run their programs here
+    Serve(serve::ServeArgs),
     /// Check a pipeline: parse, resolve and plan everything without running it
     Check(check::CheckArgs),
     /// Look at tables
@@ -85,19 +90,29 @@ fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Stack of the runtime's threads, bytes: plans of clients nest. Memory is used only as far as they do.
+const STACK: usize = 16 << 20;
+
 /// Runs the command and turns its outcome into an exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Err(error) = set_up_logging(&cli.log, cli.log_json).and_then(|()| millstream::drill::arm_from_environment()) {
         return fail(&error);
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("millstream").enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("millstream")
+        .thread_stack_size(STACK)
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return fail(&Error::internal("cannot start the runtime").caused_by(error)),
     };
     let outcome = runtime.block_on(async {
         match cli.command {
             Command::Run(args) => run::run(args).await,
+            Command::Serve(args) => serve::run(args).await,
             Command::Check(args) => check::run(args).await,
             Command::Table(command) => table::run(command).await,
             Command::Options(args) => options::run(&args),
@@ -139,4 +154,22 @@ fn set_up_logging(filter: &str, json: bool) -> Result<()> {
         logs.init();
     }
     Ok(())
+}
+
+/// Asks for a stop at the first Ctrl-C or SIGTERM, and ends the process at the second.
+#[expect(clippy::print_stderr, reason = "the answer to a signal")]
+async fn stop_on_signal(stop: CancellationToken) {
+    let Ok(mut terminated) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
+    for first in [true, false] {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminated.recv() => {}
+        }
+        if first {
+            eprintln!("stopping; again to end at once");
+            stop.cancel();
+        } else {
+            std::process::exit(i32::from(millstream_core::ErrorKind::Cancelled.exit_code()));
+        }
+    }
 }

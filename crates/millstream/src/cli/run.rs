@@ -11,7 +11,7 @@ use millstream_spark::sql::Variables;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::PipelineArgs;
+use super::{PipelineArgs, stop_on_signal};
 use crate::terminal::{self, Reporter};
 
 /// Events that may wait for the terminal; beyond that progress reports are lost, totals are not.
@@ -92,22 +92,4 @@ pub(super) async fn run(args: RunArgs) -> Result<()> {
 /// A failed flow's error belongs to its summary; the command's own error says the same.
 fn copy(error: &Arc<Error>) -> Error {
     Error::new(error.kind(), error.code().to_owned(), error.message())
-}
-
-/// Asks the run to stop at the first Ctrl-C or SIGTERM, and ends the process at the second.
-#[expect(clippy::print_stderr, reason = "the answer to a signal")]
-async fn stop_on_signal(stop: CancellationToken) {
-    let Ok(mut terminated) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
-    for first in [true, false] {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminated.recv() => {}
-        }
-        if first {
-            eprintln!("stopping; again to end at once");
-            stop.cancel();
-        } else {
-            std::process::exit(i32::from(millstream_core::ErrorKind::Cancelled.exit_code()));
-        }
-    }
 }

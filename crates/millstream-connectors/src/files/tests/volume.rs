@@ -1,6 +1,6 @@
 //! Many files.
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 use super::*;
 

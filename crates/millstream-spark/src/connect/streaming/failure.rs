@@ -3,10 +3,11 @@
 use std::error::Error as StdError;
 use std::fmt::Write;
 
-use millstream_core::{Error, ErrorKind};
+use millstream_core::Error;
 use millstream_engine::StreamingQuery;
 
 use crate::conditions;
+use crate::connect::errors::hierarchy;
 
 /// An error as Spark shows it: its condition in brackets if it has a named one, its message, its causes, its SQLSTATE.
 pub(super) fn text_of(error: &Error) -> String {
@@ -59,23 +60,13 @@ pub(super) fn exception_message(query: &StreamingQuery, cause: &Error) -> String
 
 /// What a listener is told when a query failed: the Java class of the cause, and the cause.
 pub(super) fn termination_text(cause: &Error) -> String {
-    format!("{}: {}", java_class(cause), text_of(cause))
+    let class = hierarchy(cause).first().copied().unwrap_or("org.apache.spark.SparkException");
+    format!("{class}: {}", text_of(cause))
 }
 
 /// The condition that a listener is told.
 pub(super) fn condition_of(cause: &Error) -> Option<&str> {
     Some(cause.code()).filter(|code| conditions::is_condition(code))
-}
-
-/// The class of Java's that Spark would have thrown, as near as the kind of an error tells.
-fn java_class(error: &Error) -> String {
-    match error.code() {
-        "PYTHON_EXCEPTION" => "org.apache.spark.api.python.PythonException".to_owned(),
-        "DIVIDE_BY_ZERO" | "ARITHMETIC_OVERFLOW" | "REMAINDER_BY_ZERO" => "org.apache.spark.SparkArithmeticException".to_owned(),
-        code if code.ends_with("Exception") && !code.contains('_') => format!("java.lang.{code}"),
-        _ if error.kind() == ErrorKind::Invalid => "org.apache.spark.sql.AnalysisException".to_owned(),
-        _ => "org.apache.spark.SparkException".to_owned(),
-    }
 }
 
 /// The class of the exception that ends a query.
@@ -88,7 +79,10 @@ mod tests {
     #[test]
     fn only_named_conditions_stand_in_brackets() {
         let cases = [
-            (Error::invalid("DIVIDE_BY_ZERO", "Division by zero").with_sqlstate("22012"), "[DIVIDE_BY_ZERO] Division by zero SQLSTATE: 22012"),
+            (
+                Error::invalid("DIVIDE_BY_ZERO", "Division by zero").with_sqlstate("22012"),
+                "[DIVIDE_BY_ZERO] Division by zero SQLSTATE: 22012",
+            ),
             (Error::invalid("_LEGACY_ERROR_TEMP_3102", "not supported"), "not supported"),
             (Error::invalid("IllegalArgumentException", "no"), "no"),
             (Error::internal("x").caused_by(Error::invalid("OUR_CODE", "inner")), "[INTERNAL_ERROR] x: inner"),
@@ -99,9 +93,8 @@ mod tests {
     }
 
     #[test]
-    fn classes_follow_the_kind_of_error() {
-        assert_eq!(java_class(&Error::invalid("NumberFormatException", "")), "java.lang.NumberFormatException");
-        assert_eq!(java_class(&Error::invalid("UNRESOLVED_COLUMN", "")), "org.apache.spark.sql.AnalysisException");
+    fn what_is_no_condition_is_told_as_a_class() {
+        assert_eq!(termination_text(&Error::invalid("NumberFormatException", "x")), "java.lang.NumberFormatException: x");
         assert_eq!(condition_of(&Error::invalid("IllegalArgumentException", "")), None);
     }
 }

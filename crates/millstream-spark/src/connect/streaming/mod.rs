@@ -12,6 +12,7 @@ mod queries;
 mod query;
 mod spool;
 mod start;
+mod table;
 mod trigger;
 
 use std::sync::Arc;

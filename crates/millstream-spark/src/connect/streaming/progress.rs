@@ -1,9 +1,14 @@
 //! Progress as clients read it. Spark writes it in two ways: `recentProgress` is the fields of the Scala object, listeners are given the
 //! shorter form that `StreamingQueryProgress.json` has.
 
-use millstream_core::progress::{QueryProgress, SourceProgress};
+use arrow::datatypes::{Fields, Schema};
+use datafusion::scalar::ScalarValue;
 use millstream_core::Offset;
+use millstream_core::progress::{QueryProgress, SourceProgress};
+use millstream_engine::observe::Observed;
 use serde_json::{Map, Value, json};
+
+use crate::types::schema_to_json;
 
 /// The form of `lastProgress` and `recentProgress`: offsets are texts, empty maps are there, totals over the sources are left to the client.
 pub(super) fn recent_json(progress: &QueryProgress) -> String {
@@ -41,6 +46,40 @@ fn source(source: &SourceProgress) -> Value {
         "processedRowsPerSecond": source.processed_rows_per_second,
         "metrics": source.metrics,
     })
+}
+
+/// An observation as Spark writes its row: the values, and their schema.
+pub(super) fn observation_json(observed: &Observed) -> Value {
+    row_json(&observed.fields, &observed.values)
+}
+
+fn row_json(fields: &Fields, values: &[ScalarValue]) -> Value {
+    let schema: Value = serde_json::from_str(&schema_to_json(&Schema::new(fields.clone()))).unwrap_or_default();
+    json!({"values": values.iter().map(value_json).collect::<Vec<_>>(), "schema": schema})
+}
+
+fn value_json(value: &ScalarValue) -> Value {
+    if value.is_null() {
+        return Value::Null;
+    }
+    match value {
+        ScalarValue::Boolean(value) => json!(value),
+        ScalarValue::Int8(value) => json!(value),
+        ScalarValue::Int16(value) => json!(value),
+        ScalarValue::Int32(value) => json!(value),
+        ScalarValue::Int64(value) => json!(value),
+        ScalarValue::Float32(value) => json!(value),
+        ScalarValue::Float64(value) => json!(value),
+        ScalarValue::Utf8(value) => json!(value),
+        ScalarValue::Date32(Some(days)) => json!(i64::from(*days) * 86_400_000),
+        ScalarValue::TimestampMicrosecond(Some(micros), _) => json!(micros.div_euclid(1_000)),
+        ScalarValue::Decimal128(..) => value.to_string().parse::<f64>().map_or_else(|_| json!(value.to_string()), |number| json!(number)),
+        ScalarValue::Struct(row) => {
+            let values = row.columns().iter().map(|column| ScalarValue::try_from_array(column, 0).unwrap_or(ScalarValue::Null));
+            row_json(row.fields(), &values.collect::<Vec<_>>())
+        }
+        other => json!(other.to_string()),
+    }
 }
 
 /// The form that listeners are given: offsets are JSON, rates have one decimal, what is empty is left out.

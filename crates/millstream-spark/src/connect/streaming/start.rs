@@ -22,7 +22,7 @@ use super::foreach::ForeachSink;
 use super::foreach_batch::ForeachBatchSink;
 use super::queries::Queries;
 use super::trigger::{self, TriggerMode};
-use super::{listeners, location};
+use super::{listeners, location, progress, table};
 use crate::analyzer::{Analyzed, Leaf};
 use crate::connect::session::ConnectSession;
 
@@ -63,7 +63,6 @@ pub(in crate::connect) async fn start(
     }
     let trigger = trigger::requested(start.trigger.as_ref())?;
     let mode = if start.output_mode.is_empty() { OutputMode::Append } else { OutputMode::parse(&start.output_mode)? };
-    let name = Some(start.query_name.clone()).filter(|name| !name.is_empty());
     // As in Spark, the function's worker is there before anything else is looked at.
     let foreach_batch = match python_function(start.foreach_batch.as_ref())? {
         Some(function) => Some(ForeachBatchSink::start(session, function).await?),
@@ -72,7 +71,7 @@ pub(in crate::connect) async fn start(
     let foreach = python_function(start.foreach_writer.as_ref())?.map(|function| ForeachSink::new(session, function)).transpose()?;
 
     let schema: SchemaRef = Arc::new(analyzed.schema());
-    let wanted = wanted(session, &start, mode, name, foreach_batch.is_some(), foreach.is_some()).await?;
+    let wanted = wanted(session, &start, mode, &schema, foreach_batch.is_some(), foreach.is_some()).await?;
     let queries = session.part::<Queries>();
     if wanted.format == "memory" {
         check_memory(&wanted)?;
@@ -140,13 +139,14 @@ fn python_function(function: Option<&StreamingForeachFunction>) -> Result<Option
 
 /// Puts together what was asked for: format, options and destination.
 async fn wanted(
-    session: &ConnectSession,
+    session: &Arc<ConnectSession>,
     start: &WriteStreamOperationStart,
     mode: OutputMode,
-    name: Option<String>,
+    schema: &SchemaRef,
     foreach_batch: bool,
     foreach: bool,
 ) -> Result<Wanted> {
+    let name = Some(start.query_name.clone()).filter(|name| !name.is_empty());
     let mut options: Options = start.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let format = match start.format.as_str() {
         _ if foreach_batch => "foreachbatch".to_owned(),
@@ -165,19 +165,20 @@ async fn wanted(
             }
             options.set("path", path.as_str());
         }
-        Some(SinkDestination::TableName(table)) => {
-            let _ = table;
-            return Err(Error::internal("tables are not there yet"));
-        }
-        None => {}
+        Some(SinkDestination::TableName(_)) | None => {}
     }
-    Ok(Wanted { format, options, partition_by: start.partitioning_column_names.clone(), name, mode })
+    let mut wanted = Wanted { format, options, partition_by: start.partitioning_column_names.clone(), name, mode };
+    if let Some(SinkDestination::TableName(name)) = &start.sink_destination {
+        table::direct(session, name, !start.format.is_empty(), schema, &mut wanted).await?;
+    }
+    Ok(wanted)
 }
 
 /// The name of a memory sink's query names a view.
 fn check_memory(wanted: &Wanted) -> Result<()> {
     destination::refuse_partitions("memory", &wanted.partition_by)?;
-    let name = wanted.name.as_deref().ok_or_else(|| Error::invalid("_LEGACY_ERROR_TEMP_1194", "queryName must be specified for memory sink"))?;
+    let name =
+        wanted.name.as_deref().ok_or_else(|| Error::invalid("_LEGACY_ERROR_TEMP_1194", "queryName must be specified for memory sink"))?;
     if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         return Ok(());
     }
@@ -204,7 +205,9 @@ async fn memory_view(session: &ConnectSession, sink: &Arc<dyn Sink>, schema: &Sc
 fn continuous(analyzed: &Analyzed) -> Result<Trigger> {
     let sources = millstream_engine::plan::stream_formats(&analyzed.plan)?;
     match sources.iter().find(|format| !matches!(**format, "rate" | "kafka")) {
-        Some(format) => Err(Error::invalid("_LEGACY_ERROR_TEMP_3102", format!("Data source {format} does not support continuous processing."))),
+        Some(format) => {
+            Err(Error::invalid("_LEGACY_ERROR_TEMP_3102", format!("Data source {format} does not support continuous processing.")))
+        }
         None => {
             tracing::info!("a continuous trigger was asked for: the query runs in micro-batches without pause");
             Ok(Trigger::Default)
@@ -239,5 +242,9 @@ fn settings(session: &ConnectSession) -> QuerySettings {
             .unwrap_or(defaults.recent_progress),
         stop_active_run: unless_false("spark.sql.streaming.stopActiveRunOnRestart"),
         check_operations: unless_false("spark.sql.streaming.unsupportedOperationCheck"),
+        check_correctness: unless_false("spark.sql.streaming.statefulOperator.checkCorrectness.enabled"),
+        no_data_batches: unless_false("spark.sql.streaming.noDataMicroBatches.enabled"),
+        multiple_stateful_operators: unless_false("spark.sql.streaming.statefulOperator.allowMultiple"),
+        observation_json: progress::observation_json,
     }
 }

@@ -1,5 +1,20 @@
 //! Aggregate functions.
 
+mod bitmap;
+mod cardinality;
+mod collect;
+mod function;
+mod histogram;
+mod mode;
+mod moments;
+mod percentiles;
+mod positional;
+mod quantiles;
+mod simple;
+#[cfg(test)]
+mod tests;
+mod totals;
+
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -7,6 +22,8 @@ use datafusion::logical_expr::SortExpr;
 use millstream_core::Result;
 
 use super::{Call, Typed, faults};
+
+pub(super) use quantiles::as_double as interval_as_double;
 
 /// What may follow the arguments of an aggregate function.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +34,8 @@ pub struct Clauses {
     pub filter: Option<Typed>,
     /// `WITHIN GROUP (ORDER BY …)`.
     pub order_by: Vec<SortExpr>,
+    /// The values that `order_by` orders by, with what is known of them.
+    pub ordered: Vec<Typed>,
     /// `IGNORE NULLS`.
     pub ignore_nulls: bool,
 }
@@ -34,12 +53,26 @@ impl Aggregates {
     /// All aggregate functions of this build.
     pub fn all() -> &'static Aggregates {
         static ALL: OnceLock<Aggregates> = OnceLock::new();
-        ALL.get_or_init(Aggregates::default)
+        ALL.get_or_init(|| {
+            let mut aggregates = Aggregates::default();
+            for register in GROUPS {
+                register(&mut aggregates);
+            }
+            aggregates
+        })
     }
 
     /// Adds a function.
     pub fn add(&mut self, name: &'static str, builder: AggregateBuilder) {
-        self.builders.insert(name, builder);
+        let earlier = self.builders.insert(name, builder);
+        debug_assert!(earlier.is_none(), "aggregate function '{name}' is there twice");
+    }
+
+    /// Adds a function under several names.
+    pub fn add_all(&mut self, names: &[&'static str], builder: AggregateBuilder) {
+        for name in names {
+            self.add(name, builder);
+        }
     }
 
     /// Whether there is an aggregate function of that name, in lower case.
@@ -65,3 +98,18 @@ impl Aggregates {
         }
     }
 }
+
+/// What each group of functions adds.
+const GROUPS: &[fn(&mut Aggregates)] = &[
+    simple::register,
+    totals::register,
+    moments::register,
+    positional::register,
+    collect::register,
+    percentiles::register,
+    quantiles::register,
+    cardinality::register,
+    mode::register,
+    histogram::register,
+    bitmap::register,
+];

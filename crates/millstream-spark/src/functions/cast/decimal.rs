@@ -237,7 +237,9 @@ mod tests {
 
     #[test]
     fn doubles_are_the_nearest() {
-        for (unscaled, scale, expected) in [(15, 1, 1.5), (1, 1, 0.1), (12_345_678_901_234_567_890_i128, 19, 1.234_567_890_123_456_8), (3, -2, 300.0)] {
+        for (unscaled, scale, expected) in
+            [(15, 1, 1.5), (1, 1, 0.1), (12_345_678_901_234_567_890_i128, 19, 1.234_567_890_123_456_8), (3, -2, 300.0)]
+        {
             assert_eq!(to_f64(unscaled, scale), expected);
         }
         assert_eq!(from_f64(1.005, 10, 2), Some(101));

@@ -187,11 +187,7 @@ pub(crate) fn parse_day_time(text: &str, units: Units) -> Option<i64> {
     let (negative, mut rest) = body(text, units)?;
     let mut total = 0_i128;
     for (unit, _) in Unit::ALL.iter().filter(|(unit, _)| (units.start..=units.end).contains(unit)) {
-        let (part, after) = if *unit == units.end {
-            (rest, "")
-        } else {
-            rest.split_once(if *unit == Unit::Day { ' ' } else { ':' })?
-        };
+        let (part, after) = if *unit == units.end { (rest, "") } else { rest.split_once(if *unit == Unit::Day { ' ' } else { ':' })? };
         rest = after;
         let (whole, fraction) = if *unit == Unit::Second { part.split_once('.').unwrap_or((part, "0")) } else { (part, "0") };
         let most = match unit {
@@ -340,7 +336,9 @@ mod tests {
 
     #[test]
     fn year_month_intervals_both_ways() {
-        for (months, name, text) in [(14, "year to month", "1-2"), (-11, "year to month", "-0-11"), (13, "month", "13"), (-24, "year", "-2")] {
+        for (months, name, text) in
+            [(14, "year to month", "1-2"), (-11, "year to month", "-0-11"), (13, "month", "13"), (-24, "year", "-2")]
+        {
             let mut out = String::new();
             push_year_month(&mut out, months, units(name));
             assert_eq!(out, format!("INTERVAL '{text}' {}", name.to_uppercase()));

@@ -20,7 +20,8 @@ use crate::functions::faults;
 pub(super) fn convert(conversion: &Conversion, values: &ArrayRef, from: &Field, to: &Field) -> Result<Option<ArrayRef>> {
     let numbers = match from.data_type() {
         DataType::Boolean | DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => {
-            if let (DataType::Binary, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64) = (to.data_type(), from.data_type())
+            if let (DataType::Binary, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64) =
+                (to.data_type(), from.data_type())
             {
                 return Ok(Some(Arc::new(bytes(values)?)));
             }
@@ -94,7 +95,9 @@ impl Numbers {
                 Numbers::Doubles(values) => values.clone(),
                 Numbers::Decimals(values, scale) => values.unary::<_, Float64Type>(|value| decimal::to_f64(value, *scale)),
             }),
-            DataType::Decimal128(precision, scale) => Arc::new(self.decimals(target, *precision, *scale)?.with_data_type(target.to.clone())),
+            DataType::Decimal128(precision, scale) => {
+                Arc::new(self.decimals(target, *precision, *scale)?.with_data_type(target.to.clone()))
+            }
             DataType::Timestamp(_, zone) => Arc::new(self.timestamps(target)?.with_timezone_opt(zone.clone())),
             DataType::Duration(_) => Arc::new(self.multiplied::<DurationMicrosecondType>(target, units.end.size(), Some)?),
             DataType::Interval(IntervalUnit::YearMonth) => {
@@ -137,7 +140,11 @@ impl Numbers {
                 |value| {
                     if legacy {
                         // Java converts to the small types by way of int.
-                        return Some(wrap(if wide || most == i64::from(i32::MAX) { (value as i64).clamp(least, most) } else { i64::from(value as i32) }));
+                        return Some(wrap(if wide || most == i64::from(i32::MAX) {
+                            (value as i64).clamp(least, most)
+                        } else {
+                            i64::from(value as i32)
+                        }));
                     }
                     // As doubles, the bounds of 64 bits are rounded; so they are in Spark.
                     (value.floor() <= most as f64 && value.ceil() >= least as f64).then(|| wrap(value as i64))
@@ -214,9 +221,7 @@ impl Numbers {
         // Intervals do not wrap.
         let target = &Target { mode: if target.mode == CastMode::Try { CastMode::Try } else { CastMode::Ansi }, ..*target };
         match self {
-            Numbers::Integers(values) => {
-                target.each(values, |value| narrow(value.checked_mul(size)?), |value| target.overflow(value))
-            }
+            Numbers::Integers(values) => target.each(values, |value| narrow(value.checked_mul(size)?), |value| target.overflow(value)),
             Numbers::Decimals(values, scale) => target.each(
                 values,
                 |value| narrow(i64::try_from(decimal::rescale(value.checked_mul(i128::from(size))?, *scale, 0, 38)?).ok()?),

@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn booleans() {
-        for (text, expected) in [("T", Some(true)), (" yes ", Some(true)), ("0", Some(false)), ("N", Some(false)), ("2", None), ("", None)] {
+        for (text, expected) in [("T", Some(true)), (" yes ", Some(true)), ("0", Some(false)), ("N", Some(false)), ("2", None), ("", None)]
+        {
             assert_eq!(boolean(text), expected, "{text}");
         }
     }

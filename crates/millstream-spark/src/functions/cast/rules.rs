@@ -104,9 +104,10 @@ pub(crate) fn is_up_cast(from: &DataType, to: &DataType) -> bool {
         (Map(from, _), Map(to, _)) => is_up_cast(from.data_type(), to.data_type()),
         (Struct(from), Struct(to)) => {
             from.len() == to.len()
-                && from.iter().zip(to).all(|(from, to)| {
-                    (to.is_nullable() || !from.is_nullable()) && is_up_cast(from.data_type(), to.data_type())
-                })
+                && from
+                    .iter()
+                    .zip(to)
+                    .all(|(from, to)| (to.is_nullable() || !from.is_nullable()) && is_up_cast(from.data_type(), to.data_type()))
         }
         (List(_) | Map(..) | Struct(_), _) | (_, List(_) | Map(..) | Struct(_)) => false,
         (_, Utf8) => true,

@@ -66,8 +66,20 @@ fn texts_in_three_modes() {
         ("'2024-02-30'", "date", "CAST_INVALID_INPUT", "null", "null"),
         ("'2024-01-02 03:04:05.100+01:00'", "timestamp", "2024-01-02 02:04:05.1", "2024-01-02 02:04:05.1", "2024-01-02 02:04:05.1"),
         ("'2024'", "timestamp_ntz", "2024-01-01 00:00:00", "2024-01-01 00:00:00", "2024-01-01 00:00:00"),
-        ("'1 02:03:04'", "interval day to second", "INTERVAL '1 02:03:04' DAY TO SECOND", "INTERVAL '1 02:03:04' DAY TO SECOND", "INTERVAL '1 02:03:04' DAY TO SECOND"),
-        ("'5'", "interval day to second", "INVALID_INTERVAL_FORMAT.UNMATCHED_FORMAT_STRING_WITH_NOTICE", "INVALID_INTERVAL_FORMAT.UNMATCHED_FORMAT_STRING_WITH_NOTICE", "null"),
+        (
+            "'1 02:03:04'",
+            "interval day to second",
+            "INTERVAL '1 02:03:04' DAY TO SECOND",
+            "INTERVAL '1 02:03:04' DAY TO SECOND",
+            "INTERVAL '1 02:03:04' DAY TO SECOND",
+        ),
+        (
+            "'5'",
+            "interval day to second",
+            "INVALID_INTERVAL_FORMAT.UNMATCHED_FORMAT_STRING_WITH_NOTICE",
+            "INVALID_INTERVAL_FORMAT.UNMATCHED_FORMAT_STRING_WITH_NOTICE",
+            "null",
+        ),
         ("'5'", "interval", "null", "null", "null"),
         ("'1 month 2 days'", "interval", "1 months 2 days", "1 months 2 days", "1 months 2 days"),
     ];

@@ -226,13 +226,15 @@ fn push_separated<T>(out: &mut String, open: char, close: char, items: impl Iter
 /// A double as Java writes it: plain from 10⁻³ up to 10⁷, otherwise with one digit before the point and an exponent.
 pub(crate) fn push_double(out: &mut String, value: f64) {
     // Java writes the smallest double with two digits.
-    let shortest = if value.abs() == f64::from_bits(1) { format!("{}4.9e-324", if value < 0.0 { "-" } else { "" }) } else { format!("{value:e}") };
+    let shortest =
+        if value.abs() == f64::from_bits(1) { format!("{}4.9e-324", if value < 0.0 { "-" } else { "" }) } else { format!("{value:e}") };
     push_floating(out, value, &shortest);
 }
 
 /// A float as Java writes it.
 pub(crate) fn push_float(out: &mut String, value: f32) {
-    let shortest = if value.abs() == f32::from_bits(1) { format!("{}1.4e-45", if value < 0.0 { "-" } else { "" }) } else { format!("{value:e}") };
+    let shortest =
+        if value.abs() == f32::from_bits(1) { format!("{}1.4e-45", if value < 0.0 { "-" } else { "" }) } else { format!("{value:e}") };
     push_floating(out, f64::from(value), &shortest);
 }
 

@@ -59,9 +59,12 @@ fn common_types_as_recorded() {
 
 #[test]
 fn comparisons_cast_text_to_the_other_side() {
-    for (other, ansi, legacy) in
-        [("int", "bigint", "int"), ("decimal(5,2)", "double", "double"), ("timestamp", "timestamp", "timestamp"), ("interval month", "-", "-")]
-    {
+    for (other, ansi, legacy) in [
+        ("int", "bigint", "int"),
+        ("decimal(5,2)", "double", "double"),
+        ("timestamp", "timestamp", "timestamp"),
+        ("interval month", "-", "-"),
+    ] {
         for (rules, expected) in [(true, ansi), (false, legacy)] {
             let common = comparison_type(&DataType::Utf8, &data_type(other), &settings(rules));
             assert_eq!(common.map_or("-".to_owned(), |data_type| simple_name(&data_type)), expected, "{other} ansi={rules}");

@@ -70,7 +70,10 @@ pub(in crate::functions) fn require_orderable(symbol: &str, data_type: &DataType
     if is_orderable(data_type) {
         return Ok(());
     }
-    Err(faults::mismatch("INVALID_ORDERING_TYPE", format!("`{symbol}` does not take the type \"{}\", which has no order", ddl_type(data_type))))
+    Err(faults::mismatch(
+        "INVALID_ORDERING_TYPE",
+        format!("`{symbol}` does not take the type \"{}\", which has no order", ddl_type(data_type)),
+    ))
 }
 
 fn kernel_name(operator: Operator) -> &'static str {

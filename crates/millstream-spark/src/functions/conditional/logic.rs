@@ -76,8 +76,7 @@ fn connect(operator: Operator, left: Typed, right: Typed) -> Typed {
 /// which compute more; so where that could fail, the branches are numbers on the way.
 pub(super) fn case(branches: Vec<(Expr, Expr)>, otherwise: Option<Expr>, boolean: bool) -> Expr {
     let fails = |expr: &Expr| may_fail(expr);
-    let guarded = boolean
-        && (branches.iter().any(|(when, then)| fails(when) || fails(then)) || otherwise.as_ref().is_some_and(fails));
+    let guarded = boolean && (branches.iter().any(|(when, then)| fails(when) || fails(then)) || otherwise.as_ref().is_some_and(fails));
     let wrap = |expr: Expr| Box::new(if guarded { engine_cast(expr, DataType::Int8) } else { expr });
     let when_then_expr = branches.into_iter().map(|(when, then)| (Box::new(when), wrap(then))).collect();
     let case = Expr::Case(Case { expr: None, when_then_expr, else_expr: otherwise.map(wrap) });

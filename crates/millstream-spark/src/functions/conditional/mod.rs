@@ -11,7 +11,7 @@ mod tests;
 
 use super::Functions;
 
-pub(super) use comparison::{compare, is_orderable};
+pub(super) use comparison::require_orderable;
 pub(crate) use floats::normalized;
 
 pub(super) fn register(functions: &mut Functions) {

@@ -79,8 +79,7 @@ fn first_of(call: &Call<'_>, values: Vec<Typed>) -> Result<Typed> {
     }
     let mut expressions: Vec<Expr> = values.into_iter().map(|value| value.expr).collect();
     let last = expressions.pop();
-    let branches: Vec<(Expr, Expr)> =
-        expressions.into_iter().map(|expr| (Expr::IsNotNull(Box::new(expr.clone())), expr)).collect();
+    let branches: Vec<(Expr, Expr)> = expressions.into_iter().map(|expr| (Expr::IsNotNull(Box::new(expr.clone())), expr)).collect();
     match last {
         Some(last) if branches.is_empty() => Ok(Typed::new(last, data_type, nullable)),
         last => Ok(Typed::new(case(branches, last, true), data_type, nullable)),

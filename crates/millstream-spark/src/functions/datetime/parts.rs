@@ -213,7 +213,7 @@ fn extract(call: &Call<'_>) -> Result<Typed> {
     let field = field.to_ascii_uppercase();
     let source = call.value(1)?;
     if let DataType::Duration(_) | DataType::Interval(_) = source.data_type {
-        return super::super::interval::extract(call.name, &field, source.clone());
+        return super::super::interval::extract(&field, source.clone());
     }
     if let Some(part) = date_field(&field) {
         return Ok(of_date(part, call.date(1)?));

@@ -36,3 +36,46 @@ fn longest(names: &[&'static str], text: &str, short: bool) -> Option<(i64, usiz
         })
         .max_by_key(|(_, length)| *length)
 }
+
+/// The name of a quarter: `Q1`, in full `1st quarter`.
+pub(super) fn quarter(quarter: i64, short: bool) -> &'static str {
+    match (quarter, short) {
+        (1, true) => "Q1",
+        (2, true) => "Q2",
+        (3, true) => "Q3",
+        (_, true) => "Q4",
+        (1, false) => "1st quarter",
+        (2, false) => "2nd quarter",
+        (3, false) => "3rd quarter",
+        (_, false) => "4th quarter",
+    }
+}
+
+/// The name of an era: 0 is before Christ.
+pub(super) fn era(era: i64, short: bool) -> &'static str {
+    match (era, short) {
+        (0, true) => "BC",
+        (_, true) => "AD",
+        (0, false) => "Before Christ",
+        (_, false) => "Anno Domini",
+    }
+}
+
+/// The era of a name in any case, and the name's length.
+pub(super) fn era_named(text: &str, short: bool) -> Option<(i64, usize)> {
+    [0, 1].into_iter().map(|value| (value, era(value, short))).find_map(|(value, name)| starts(text, name).then_some((value, name.len())))
+}
+
+/// The name of a half of the day: 0 is before noon.
+pub(super) fn half_of_day(half: i64) -> &'static str {
+    if half == 0 { "AM" } else { "PM" }
+}
+
+/// The half of the day of a name in any case, and the name's length.
+pub(super) fn half_of_day_named(text: &str) -> Option<(i64, usize)> {
+    [0, 1].into_iter().find(|half| starts(text, half_of_day(*half))).map(|half| (half, 2))
+}
+
+fn starts(text: &str, name: &str) -> bool {
+    text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+}

@@ -1,5 +1,17 @@
-//! Maps without lambdas.
+//! Maps: building them, and their keys, values and entries.
+
+mod build;
+mod builder;
+mod parts;
+mod text;
 
 use super::Functions;
 
-pub(super) fn register(_functions: &mut Functions) {}
+pub(super) use build::check_key_type;
+pub(super) use builder::MapBuilder;
+
+pub(super) fn register(functions: &mut Functions) {
+    build::register(functions);
+    parts::register(functions);
+    text::register(functions);
+}

@@ -211,11 +211,11 @@ impl Kernel for IntervalArithmetic {
         };
         let add = self.operation == Operation::Add;
         match left.data_type() {
-            DataType::Duration(_) => each_pair::<DurationMicrosecondType, DurationMicrosecondType, DurationMicrosecondType>(
-                &left,
-                &right,
-                |left, right| checked(if add { left.checked_add(right) } else { left.checked_sub(right) }),
-            ),
+            DataType::Duration(_) => {
+                each_pair::<DurationMicrosecondType, DurationMicrosecondType, DurationMicrosecondType>(&left, &right, |left, right| {
+                    checked(if add { left.checked_add(right) } else { left.checked_sub(right) })
+                })
+            }
             DataType::Interval(IntervalUnit::YearMonth) => {
                 each_pair::<IntervalYearMonthType, IntervalYearMonthType, IntervalYearMonthType>(&left, &right, |left, right| {
                     let months = if add { left.checked_add(right) } else { left.checked_sub(right) };
@@ -237,14 +237,17 @@ impl Kernel for IntervalArithmetic {
 
 fn calendar(left: IntervalMonthDayNano, right: IntervalMonthDayNano, add: bool) -> Option<IntervalMonthDayNano> {
     let small = |left: i32, right: i32| if add { left.checked_add(right) } else { left.checked_sub(right) };
-    let nanos =
-        if add { left.nanoseconds.checked_add(right.nanoseconds) } else { left.nanoseconds.checked_sub(right.nanoseconds) };
+    let nanos = if add { left.nanoseconds.checked_add(right.nanoseconds) } else { left.nanoseconds.checked_sub(right.nanoseconds) };
     Some(IntervalMonthDayNano::new(small(left.months, right.months)?, small(left.days, right.days)?, nanos?))
 }
 
 /// An interval left its range.
 pub(super) fn interval_overflow() -> Error {
-    faults::row("INTERVAL_ARITHMETIC_OVERFLOW.WITH_SUGGESTION", "22015", "the interval is too long: use the `try_` variant of the function to get NULL")
+    faults::row(
+        "INTERVAL_ARITHMETIC_OVERFLOW.WITH_SUGGESTION",
+        "22015",
+        "the interval is too long: use the `try_` variant of the function to get NULL",
+    )
 }
 
 /// Computes with the values of two columns where neither is null.

@@ -11,7 +11,8 @@ use crate::types;
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("+", |call| binary(call, Operation::Add, overflow(call)));
-    functions.add("-", |call| if call.len() == 1 { super::sign::negative(call) } else { binary(call, Operation::Subtract, overflow(call)) });
+    functions
+        .add("-", |call| if call.len() == 1 { super::sign::negative(call) } else { binary(call, Operation::Subtract, overflow(call)) });
     functions.add("*", |call| binary(call, Operation::Multiply, overflow(call)));
     functions.add("/", |call| binary(call, Operation::Divide, overflow(call)));
     functions.add_all(&["%", "mod"], |call| binary(call, Operation::Remainder, overflow(call)));
@@ -41,7 +42,9 @@ fn binary(call: &Call<'_>, operation: Operation, overflow: Overflow) -> Result<T
 pub(super) fn numeric(operation: Operation, overflow: Overflow, left: Typed, right: Typed, settings: &Settings) -> Result<Typed> {
     let symbol = operation.symbol();
     let (mut left, mut right) = operands(symbol, left, right, settings, is_numeric, "numbers or intervals")?;
-    if operation == Operation::Divide && (is_integral(&left.data_type) && is_integral(&right.data_type) || left.data_type == DataType::Float32) {
+    if operation == Operation::Divide
+        && (is_integral(&left.data_type) && is_integral(&right.data_type) || left.data_type == DataType::Float32)
+    {
         left = cast::implicit(left, &DataType::Float64, settings)?;
         right = cast::implicit(right, &DataType::Float64, settings)?;
     }
@@ -76,7 +79,8 @@ fn integral_division(call: &Call<'_>, overflow: Overflow) -> Result<Typed> {
     } else {
         operands("div", left, right, call.settings, exact, "whole numbers, decimals or intervals")?
     };
-    let widen = |value: Typed| if is_integral(&value.data_type) { cast::implicit(value, &DataType::Int64, call.settings) } else { Ok(value) };
+    let widen =
+        |value: Typed| if is_integral(&value.data_type) { cast::implicit(value, &DataType::Int64, call.settings) } else { Ok(value) };
     Ok(kernel::scalar("div", division, vec![widen(left)?, widen(right)?], DataType::Int64, true))
 }
 
@@ -114,7 +118,13 @@ pub(in crate::functions) fn operands(
         }
         (Decimal128(..), Float64) | (Float64, Decimal128(..)) => Some(Float64),
         (Decimal128(..), Float32) | (Float32, Decimal128(..)) if !accepts(&Float64) => None,
-        (Null, other) | (other, Null) => if accepts(other) || *other == Utf8 { Some(other.clone()) } else { None },
+        (Null, other) | (other, Null) => {
+            if accepts(other) || *other == Utf8 {
+                Some(other.clone())
+            } else {
+                None
+            }
+        }
         (Utf8, other) | (other, Utf8) => coercion::common_type(&Utf8, other, settings),
         (left, right) => coercion::common_type(left, right, settings).filter(|common| left == right || accepts(common)),
     };

@@ -77,7 +77,9 @@ impl Kernel for Sign {
                 let array = values.as_primitive_opt::<Decimal128Type>().ok_or_else(|| Error::internal("decimals are due"))?;
                 let array = array.unary::<_, Decimal128Type>(|value| if self.absolute { value.abs() } else { -value });
                 let array = array.with_precision_and_scale(*precision, *scale);
-                array.map(|array| Arc::new(array) as ArrayRef).map_err(|error| Error::internal("a decimal is out of range").caused_by(error))
+                array
+                    .map(|array| Arc::new(array) as ArrayRef)
+                    .map_err(|error| Error::internal("a decimal is out of range").caused_by(error))
             }
             DataType::Duration(_) => self.intervals::<DurationMicrosecondType>(&values),
             DataType::Interval(IntervalUnit::YearMonth) => self.intervals::<IntervalYearMonthType>(&values),

@@ -61,7 +61,11 @@ fn operators_under_ansi_rules() {
         ("abs", "-2147483648", "ARITHMETIC_OVERFLOW"),
         ("abs", "decimal(5,2)'-3.50'", "decimal(5,2) 3.50"),
         ("*", "decimal(38,0)'99999999999999999999999999999999999999'; decimal(38,0)'10'", "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"),
-        ("+", "interval day to second'1 00:00:00'; interval day to second'0 01:00:00'", "interval day to second INTERVAL '1 01:00:00' DAY TO SECOND"),
+        (
+            "+",
+            "interval day to second'1 00:00:00'; interval day to second'0 01:00:00'",
+            "interval day to second INTERVAL '1 01:00:00' DAY TO SECOND",
+        ),
         ("-", "interval year to month'1-0'; interval year to month'0-1'", "interval year to month INTERVAL '0-11' YEAR TO MONTH"),
     ]);
 }

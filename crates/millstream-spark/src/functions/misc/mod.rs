@@ -1,5 +1,41 @@
 //! What fits nowhere else: typeof, uuid, version, raise_error and their like.
 
-use super::Functions;
+mod error;
+mod identifier;
 
-pub(super) fn register(_functions: &mut Functions) {}
+use millstream_core::{Error, Result};
+
+use super::{Call, Functions, Typed};
+use crate::types;
+
+pub(super) fn register(functions: &mut Functions) {
+    error::register(functions);
+    identifier::register(functions);
+    functions.add("typeof", |call| {
+        call.arity(1..=1)?;
+        Ok(Typed::text(types::simple_name_of(&call.value(0)?.to_field("value"))))
+    });
+    functions.add("version", |call| constant(call, "4.2.0 0000000000000000000000000000000000000000"));
+    functions.add("current_catalog", |call| constant(call, "spark_catalog"));
+    functions.add_all(&["current_database", "current_schema"], |call| constant(call, "default"));
+    functions.add_all(&["current_user", "user", "session_user"], |call| constant(call, "millstream"));
+    // Outside of the rows of a file there is no file. The analyzer knows better where there is one.
+    functions.add("input_file_name", |call| constant(call, ""));
+    functions.add_all(&["input_file_block_start", "input_file_block_length"], |call| {
+        call.arity(0..=0)?;
+        Ok(Typed::literal((-1_i64).into()))
+    });
+    functions.add("spark_partition_id", |call| {
+        call.arity(0..=0)?;
+        Ok(Typed::literal(0_i32.into()))
+    });
+    functions.add_all(&["reflect", "java_method", "try_reflect"], |call| {
+        let message = format!("`{}` calls Java, which is not there: use a Python function", call.name);
+        Err(Error::invalid("UNRESOLVED_ROUTINE", message).with_sqlstate("42883"))
+    });
+}
+
+fn constant(call: &Call<'_>, text: &str) -> Result<Typed> {
+    call.arity(0..=0)?;
+    Ok(Typed::text(text))
+}

@@ -9,8 +9,9 @@ use millstream_core::{Error, Result};
 
 use super::super::rows::Rows;
 use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, scalar};
-use super::{strict, text_or_bytes};
-pub(in super::super) use base64::{base64, mime_base64, strict_base64};
+use super::strict;
+use base64::mime_base64;
+pub(in super::super) use base64::{base64, strict_base64};
 use charset::Charset;
 
 pub(super) fn register(functions: &mut Functions) {
@@ -24,14 +25,14 @@ pub(super) fn register(functions: &mut Functions) {
     });
     functions.add("encode", |call| {
         call.arity(2..=2)?;
-        Ok(strict("encode", Encoding::Encode, vec![call.string(0)?, call.string(1)?], DataType::Binary))
+        Ok(scalar("encode", Encoding::Encode, vec![call.string(0)?, call.string(1)?], DataType::Binary, true))
     });
     functions.add("decode", |call| {
         if call.len() > 2 {
             return choose(call);
         }
         call.arity(2..=2)?;
-        Ok(strict("decode", Encoding::Decode, vec![call.binary(0)?, call.string(1)?], DataType::Utf8))
+        Ok(scalar("decode", Encoding::Decode, vec![call.binary(0)?, call.string(1)?], DataType::Utf8, true))
     });
     functions.add("to_binary", |call| to_binary(call, false));
     functions.add("try_to_binary", |call| to_binary(call, true));
@@ -88,7 +89,7 @@ fn to_binary(call: &Call<'_>, try_only: bool) -> Result<Typed> {
             return Err(faults::mismatch("INVALID_ARG_VALUE", message));
         }
     };
-    let nullable = try_only || text.nullable;
+    let nullable = text.nullable || !matches!(kernel, Encoding::ToBinary { format: Format::Base64, try_only: false });
     Ok(scalar(name, kernel, vec![text], DataType::Binary, nullable))
 }
 
@@ -110,7 +111,8 @@ fn to_char(call: &Call<'_>) -> Result<Typed> {
                     return Err(Error::invalid("INVALID_PARAMETER_VALUE.BINARY_FORMAT", message).with_sqlstate("22023"));
                 }
             };
-            Ok(strict("to_char", kernel, vec![text_or_bytes(call, 0)?], DataType::Utf8))
+            let nullable = kernel == Encoding::DecodeUtf8 || value.nullable;
+            Ok(scalar("to_char", kernel, vec![value.clone()], DataType::Utf8, nullable))
         }
         _ => super::super::math::number_to_char(call),
     }
@@ -207,7 +209,8 @@ fn unhex(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 fn cannot_convert(text: &str, format: &str, instead: &str) -> Error {
-    let message = format!("'{text}' cannot be converted to \"BINARY\" because it is not {format}: use `{instead}` for text that may not be");
+    let message =
+        format!("'{text}' cannot be converted to \"BINARY\" because it is not {format}: use `{instead}` for text that may not be");
     faults::row("CONVERSION_INVALID_INPUT", "22018", message)
 }
 

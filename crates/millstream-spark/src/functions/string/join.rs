@@ -10,7 +10,7 @@ use millstream_core::{Error, Result};
 
 use super::super::faults;
 use super::super::rows::{Ends, Row, Rows, internal};
-use super::super::{Arguments, Call, Functions, Kernel, Typed, scalar};
+use super::super::{Arguments, Call, Functions, Kernel, Typed, cast, scalar};
 use super::strict;
 use crate::types;
 
@@ -77,7 +77,7 @@ impl Kernel for ConcatArrays {
             if valid {
                 for (number, list) in lists.iter().enumerate() {
                     let (start, length) = bounds(list.offsets(), at);
-                    values.extend(number, start, start + length);
+                    values.try_extend(number, start, start + length).map_err(internal)?;
                     total += length;
                 }
             }
@@ -134,7 +134,7 @@ fn concat_ws(call: &Call<'_>) -> Result<Typed> {
     let mut arguments = vec![call.string(0)?];
     for index in 1..call.len() {
         arguments.push(match call.value(index)?.data_type {
-            DataType::List(_) => call.coerced(index, &types::array(DataType::Utf8, true))?,
+            DataType::List(_) => cast::implicit(call.value(index)?.clone(), &types::array(DataType::Utf8, true), call.settings)?,
             _ => call.string(index)?,
         });
     }
@@ -177,8 +177,7 @@ fn elt(call: &Call<'_>) -> Result<Typed> {
         arguments.push(if binary { call.binary(index)? } else { call.string(index)? });
     }
     let data_type = if binary { DataType::Binary } else { DataType::Utf8 };
-    let nullable = !call.settings.ansi || arguments.iter().any(|argument| argument.nullable);
-    Ok(scalar("elt", Elt { ansi: call.settings.ansi, binary }, arguments, data_type, nullable))
+    Ok(scalar("elt", Elt { ansi: call.settings.ansi, binary }, arguments, data_type, true))
 }
 
 /// The argument whose number the first argument is.

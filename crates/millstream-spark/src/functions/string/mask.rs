@@ -6,8 +6,7 @@ use millstream_core::Result;
 
 use super::super::faults;
 use super::super::rows::Rows;
-use super::super::{Arguments, Call, Functions, Kernel, Typed};
-use super::strict;
+use super::super::{Arguments, Call, Functions, Kernel, Typed, scalar};
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("mask", build);
@@ -31,7 +30,7 @@ fn build(call: &Call<'_>) -> Result<Typed> {
         }
     };
     let mask = Mask { upper: by(1, Some('X'))?, lower: by(2, Some('x'))?, digit: by(3, Some('n'))?, other: by(4, None)? };
-    Ok(strict("mask", mask, vec![call.string(0)?], DataType::Utf8))
+    Ok(scalar("mask", mask, vec![call.string(0)?], DataType::Utf8, true))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

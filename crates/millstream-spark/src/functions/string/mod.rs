@@ -21,15 +21,12 @@ mod trim;
 mod utf8;
 mod wildcard;
 
-#[cfg(test)]
-mod tests;
-
 use arrow::datatypes::DataType;
 use millstream_core::Result;
 
 use super::{Call, Functions, Kernel, Typed, scalar};
 
-pub(super) use encoding::{base64, mime_base64, strict_base64};
+pub(super) use encoding::{base64, strict_base64};
 
 pub(super) fn register(functions: &mut Functions) {
     case::register(functions);

@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, Int32Type};
 use millstream_core::Result;
 
 use super::super::rows::Rows;
-use super::super::{Arguments, Functions, Kernel};
+use super::super::{Arguments, Functions, Kernel, scalar};
 use super::{strict, texts};
 
 pub(super) fn register(functions: &mut Functions) {
@@ -23,7 +23,7 @@ pub(super) fn register(functions: &mut Functions) {
     });
     functions.add("luhn_check", |call| {
         call.arity(1..=1)?;
-        Ok(strict("luhn_check", LuhnCheck, texts(call, 1)?, DataType::Boolean))
+        Ok(scalar("luhn_check", LuhnCheck, texts(call, 1)?, DataType::Boolean, true))
     });
 }
 

@@ -135,12 +135,13 @@ impl Kernel for Regexp {
                 let (text, pattern) = (row.text(0), row.text(1));
                 let limit = usize::try_from(row.int(2)).unwrap_or(0);
                 if pattern.is_empty() && !text.is_empty() {
-                    // Every character is a part; what the limit leaves is lost.
-                    let all = text.chars().count();
-                    let limit = if limit == 0 { all } else { limit };
-                    for character in text.chars().take(limit) {
-                        out.append_value(character.encode_utf8(&mut [0; 4]));
-                    }
+                    // Every character is a part, the last part also what the limit leaves.
+                    let mut parts = text.char_indices().enumerate().map(|(place, (at, character))| {
+                        let end = if place + 1 == limit { text.len() } else { at + character.len_utf8() };
+                        text.get(at..end).unwrap_or_default()
+                    });
+                    let limit = if limit == 0 { usize::MAX } else { limit };
+                    parts.by_ref().take(limit).for_each(|part| out.append_value(part));
                     return Ok(());
                 }
                 split(patterns.get(pattern, compile)?, text, limit, |part| out.append_value(part))
@@ -233,11 +234,7 @@ fn unit(text: &str, place: usize) -> usize {
 }
 
 /// An array of texts for each row.
-pub(super) fn lists(
-    rows: &Rows,
-    contains_null: bool,
-    mut row: impl FnMut(Row<'_>, &mut StringBuilder) -> Result<()>,
-) -> Result<ArrayRef> {
+pub(super) fn lists(rows: &Rows, contains_null: bool, mut row: impl FnMut(Row<'_>, &mut StringBuilder) -> Result<()>) -> Result<ArrayRef> {
     let field = Arc::new(Field::new("element", DataType::Utf8, contains_null));
     let mut builder = ListBuilder::new(StringBuilder::new()).with_field(field);
     for at in 0..rows.len() {

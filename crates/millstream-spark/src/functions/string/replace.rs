@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use millstream_core::Result;
 
 use super::super::rows::{Memo, Rows};
-use super::super::{Arguments, Call, Functions, Kernel, Typed};
+use super::super::{Arguments, Call, Functions, Kernel, Typed, scalar};
 use super::{strict, texts};
 
 pub(super) fn register(functions: &mut Functions) {
@@ -25,7 +25,7 @@ pub(super) fn register(functions: &mut Functions) {
     });
     functions.add("quote", |call| {
         call.arity(1..=1)?;
-        Ok(strict("quote", Replace::Quote, texts(call, 1)?, DataType::Utf8))
+        Ok(scalar("quote", Replace::Quote, texts(call, 1)?, DataType::Utf8, true))
     });
     functions.add("reverse", reverse);
 }

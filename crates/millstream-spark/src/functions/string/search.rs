@@ -17,7 +17,7 @@ pub(super) fn register(functions: &mut Functions) {
         call.arity(2..=2)?;
         Ok(strict("instr", Find::Instr, texts(call, 2)?, DataType::Int32))
     });
-    functions.add_all(&["locate", "position", "charindex"], |call| {
+    functions.add_all(&["locate", "position"], |call| {
         call.arity(2..=3)?;
         let mut arguments = texts(call, 2)?;
         if call.len() == 3 {
@@ -50,9 +50,7 @@ impl Kernel for Test {
         Rows::of(arguments)?.booleans(|row| {
             let (within, sought) = (row.bytes(0), row.bytes(1));
             Ok(Some(match self {
-                Test::Contains if row.is_binary(0) => {
-                    sought.is_empty() || within.windows(sought.len()).any(|window| window == sought)
-                }
+                Test::Contains if row.is_binary(0) => sought.is_empty() || within.windows(sought.len()).any(|window| window == sought),
                 Test::Contains => row.text(0).contains(row.text(1)),
                 Test::StartsWith => within.starts_with(sought),
                 Test::EndsWith => within.ends_with(sought),

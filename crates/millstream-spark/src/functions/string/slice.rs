@@ -5,7 +5,7 @@ use arrow::datatypes::DataType;
 use millstream_core::Result;
 
 use super::super::rows::{Row, Rows};
-use super::super::{Arguments, Call, Functions, Kernel, Typed};
+use super::super::{Arguments, Call, Functions, Kernel, Typed, scalar};
 use super::{strict, text_or_bytes};
 
 pub(super) fn register(functions: &mut Functions) {
@@ -23,7 +23,7 @@ pub(super) fn register(functions: &mut Functions) {
     });
     functions.add("right", |call| {
         call.arity(2..=2)?;
-        Ok(slice("right", Slice::Right, vec![call.string(0)?, call.int(1)?]))
+        Ok(scalar("right", Slice::Right, vec![call.string(0)?, call.int(1)?], DataType::Utf8, true))
     });
     functions.add("overlay", overlay);
 }

@@ -6,13 +6,13 @@ use millstream_core::Result;
 
 use super::super::faults;
 use super::super::rows::Rows;
-use super::super::{Arguments, Functions, Kernel};
+use super::super::{Arguments, Functions, Kernel, scalar};
 use super::strict;
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("split_part", |call| {
         call.arity(3..=3)?;
-        Ok(strict("split_part", Part::SplitPart, vec![call.string(0)?, call.string(1)?, call.int(2)?], DataType::Utf8))
+        Ok(scalar("split_part", Part::SplitPart, vec![call.string(0)?, call.string(1)?, call.int(2)?], DataType::Utf8, true))
     });
     functions.add("substring_index", |call| {
         call.arity(3..=3)?;

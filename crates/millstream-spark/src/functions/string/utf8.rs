@@ -6,20 +6,20 @@ use millstream_core::{Error, Result};
 
 use super::super::rows::Rows;
 use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, scalar};
-use super::{strict, text_or_bytes};
+use super::text_or_bytes;
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("is_valid_utf8", |call| {
         call.arity(1..=1)?;
-        Ok(strict("is_valid_utf8", Utf8::IsValid, vec![text_or_bytes(call, 0)?], DataType::Boolean))
+        Ok(scalar("is_valid_utf8", Utf8::IsValid, vec![text_or_bytes(call, 0)?], DataType::Boolean, true))
     });
     functions.add("make_valid_utf8", |call| {
         call.arity(1..=1)?;
-        Ok(strict("make_valid_utf8", Utf8::MakeValid, vec![text_or_bytes(call, 0)?], DataType::Utf8))
+        Ok(scalar("make_valid_utf8", Utf8::MakeValid, vec![text_or_bytes(call, 0)?], DataType::Utf8, true))
     });
     functions.add("validate_utf8", |call| {
         call.arity(1..=1)?;
-        Ok(strict("validate_utf8", Utf8::Validate, vec![text_or_bytes(call, 0)?], DataType::Utf8))
+        Ok(scalar("validate_utf8", Utf8::Validate, vec![text_or_bytes(call, 0)?], DataType::Utf8, true))
     });
     functions.add("try_validate_utf8", |call| {
         call.arity(1..=1)?;

@@ -1,5 +1,11 @@
-//! Structs.
+//! Structs: building them and changing their fields.
+
+mod build;
+mod update;
 
 use super::Functions;
 
-pub(super) fn register(_functions: &mut Functions) {}
+pub(super) fn register(functions: &mut Functions) {
+    build::register(functions);
+    update::register(functions);
+}

@@ -4,31 +4,29 @@
 //! `S` takes one to as many digits, and text is compared without regard to case.
 
 mod compile;
-mod field;
 mod format;
 mod offset;
 mod parse;
 mod resolve;
-mod words;
-mod zone;
-
 #[cfg(test)]
 mod tests;
+mod zone;
+mod zone_names;
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
 
-use millstream_core::{Error, Result};
+use millstream_core::Result;
 
 use super::super::TimeZone;
-use super::civil::Civil;
-use super::civil::{MICROS_PER_SECOND, days_of};
-use field::{Field, Style};
+use super::civil::{self, Civil};
 use offset::OffsetStyle;
 
 /// What a pattern is compiled for: Spark refuses more letters for parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Use {
+    /// A time is written as text.
     Formatting,
+    /// A text is read as a time.
     Parsing,
 }
 
@@ -43,20 +41,15 @@ pub(crate) struct Pattern {
 enum Item {
     Literal(char),
     Number(Number),
-    /// The last two digits of a year, from 2000 to 2099 when parsed.
-    TwoDigitYear {
-        field: Field,
-        width: Width,
-    },
     /// `min` to `max` digits of the fraction of a second.
     Fraction {
         min: usize,
         max: usize,
-        width: Width,
     },
+    /// A name, or its first letters.
     Text {
         field: Field,
-        style: Style,
+        short: bool,
     },
     Offset(OffsetStyle),
     /// `GMT+8`, in full `GMT+08:00`.
@@ -64,8 +57,10 @@ enum Item {
         full: bool,
     },
     ZoneId,
+    /// `PDT`, in full `Pacific Daylight Time`; `PT`, `Pacific Time` if generic.
     ZoneName {
         full: bool,
+        generic: bool,
     },
     Optional(Vec<Item>),
 }
@@ -77,7 +72,10 @@ struct Number {
     min: usize,
     max: usize,
     sign: Sign,
-    width: Width,
+    /// Digits that belong to the numbers which follow directly and have a fixed width.
+    leaves: usize,
+    /// The last two digits of a year, from 2000 to 2099 when parsed.
+    two_digits: bool,
 }
 
 /// When a number has a sign.
@@ -91,21 +89,55 @@ enum Sign {
     ExceedsPad,
 }
 
-/// How a number shares a run of digits with the numbers that follow it directly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Width {
-    /// It takes what it can, and leaves this many digits to those that follow.
-    Leaves(usize),
-    /// It takes its own width.
-    Fixed,
+/// A field of a date, a time or a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Field {
+    /// 0 is BC, 1 is AD.
+    Era,
+    YearOfEra,
+    /// The astronomical year.
+    Year,
+    Quarter,
+    Month,
+    DayOfMonth,
+    DayOfYear,
+    /// Monday = 1.
+    DayOfWeek,
+    /// From 1 to 7 as the days of the month go.
+    AlignedDayOfWeek,
+    /// 0 is AM, 1 is PM.
+    AmPm,
+    /// From 0.
+    HourOfDay,
+    /// From 1.
+    ClockHourOfDay,
+    /// From 0.
+    HourOfAmPm,
+    /// From 1.
+    ClockHourOfAmPm,
+    Minute,
+    Second,
+    Nano,
+    /// Days since 1858-11-17.
+    ModifiedJulianDay,
+    /// Seconds east of UTC.
+    Offset,
 }
 
 /// A moment to be formatted.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     civil: Civil,
-    /// `None` for a wall clock, which has no offset and no zone.
-    zone: Option<(TimeZone, i64)>,
+    zone: TimeZone,
+    /// Microseconds since the epoch.
+    instant: i64,
+}
+
+/// What a text says.
+#[derive(Clone, Debug, Default)]
+struct Parsed {
+    fields: BTreeMap<Field, i64>,
+    zone: Option<TimeZone>,
 }
 
 impl Pattern {
@@ -121,80 +153,47 @@ impl Pattern {
     /// Formats an instant, microseconds since the epoch, as the wall clock of a zone.
     ///
     /// # Errors
-    /// A year that has more digits than the pattern allows.
+    /// `DATETIME_FIELD_OUT_OF_BOUNDS.WITHOUT_SUGGESTION` when a number has more digits than the pattern allows.
     pub(crate) fn format(&self, epoch_micros: i64, zone: TimeZone) -> Result<String> {
         let civil = Civil::from_micros(zone.instant_to_local(epoch_micros));
-        self.format_moment(&Moment { civil, zone: Some((zone, epoch_micros)) })
+        let mut text = String::with_capacity(32);
+        format::write(&self.items, &Moment { civil, zone, instant: epoch_micros }, &mut text)?;
+        Ok(text)
     }
 
-    /// Formats a wall clock, microseconds since 1970-01-01 00:00:00.
+    /// Formats a wall clock, microseconds since 1970-01-01 00:00:00. Its zone is taken for UTC.
     ///
     /// # Errors
-    /// As [`Pattern::format`], and letters that need a zone.
+    /// As [`Pattern::format`].
     pub(crate) fn format_ntz(&self, local_micros: i64) -> Result<String> {
-        self.format_moment(&Moment { civil: Civil::from_micros(local_micros), zone: None })
+        self.format(local_micros, TimeZone::Offset(0))
     }
 
     /// Formats a date, days since 1970-01-01.
     ///
     /// # Errors
-    /// As [`Pattern::format`], and letters that need a zone.
+    /// As [`Pattern::format`].
     pub(crate) fn format_date(&self, days: i32) -> Result<String> {
-        self.format_moment(&Moment { civil: Civil::from_days(i64::from(days)), zone: None })
-    }
-
-    fn format_moment(&self, moment: &Moment) -> Result<String> {
-        let mut text = String::new();
-        format::write(&self.items, moment, &mut text)?;
-        Ok(text)
+        self.format_ntz(i64::from(days).saturating_mul(civil::MICROS_PER_DAY))
     }
 
     /// The instant that a text says, microseconds since the epoch; in `zone` if it says none. `None` when it does not match the pattern or
     /// there is no such time.
     pub(crate) fn parse(&self, text: &str, zone: TimeZone) -> Option<i64> {
-        let parsed = parse::read(&self.items, text)?;
-        let resolved = resolve::resolve(parsed)?;
-        let local = resolved.local_micros()?;
-        resolved.zone(zone)?.local_to_instant_checked(local)
+        let time = resolve::resolve(parse::read(&self.items, text)?)?;
+        let local = time.local_micros()?;
+        Some(time.zone.unwrap_or(zone).local_to_instant(local))
     }
 
-    /// The wall clock that a text says, microseconds since 1970-01-01 00:00:00. A text that says a zone does not match.
+    /// The wall clock that a text says, microseconds since 1970-01-01 00:00:00. A zone in the text is ignored, or not allowed.
     pub(crate) fn parse_ntz(&self, text: &str, allow_zone: bool) -> Option<i64> {
-        let resolved = resolve::resolve(parse::read(&self.items, text)?)?;
-        if !allow_zone && resolved.has_zone() {
-            return None;
-        }
-        resolved.local_micros()
+        let time = resolve::resolve(parse::read(&self.items, text)?)?;
+        if time.zone.is_some() && !allow_zone { None } else { time.local_micros() }
     }
 
     /// The date that a text says, days since 1970-01-01.
     pub(crate) fn parse_date(&self, text: &str) -> Option<i32> {
-        let resolved = resolve::resolve(parse::read(&self.items, text)?)?;
-        i32::try_from(days_of(resolved.date_micros()?)).ok()
+        let time = resolve::resolve(parse::read(&self.items, text)?)?;
+        i32::try_from(time.days).ok()
     }
 }
-
-/// The abbreviation of an offset as `GMT+8:30`, in full `GMT+08:30`.
-fn localized_offset(seconds: i32, full: bool) -> String {
-    let mut text = String::from("GMT");
-    if seconds == 0 {
-        return text;
-    }
-    let total = seconds.unsigned_abs();
-    let (hours, minutes, rest) = (total / 3600, total / 60 % 60, total % 60);
-    text.push(if seconds < 0 { '-' } else { '+' });
-    let _ = if full { write!(text, "{hours:02}:{minutes:02}") } else { write!(text, "{hours}") };
-    if !full && (minutes != 0 || rest != 0) {
-        let _ = write!(text, ":{minutes:02}");
-    }
-    if rest != 0 {
-        let _ = write!(text, ":{rest:02}");
-    }
-    text
-}
-
-fn unusable(message: impl Into<String>) -> Error {
-    super::super::faults::row("DATETIME_FIELD_OUT_OF_BOUNDS.WITHOUT_SUGGESTION", "22023", message)
-}
-
-const _: i64 = MICROS_PER_SECOND;

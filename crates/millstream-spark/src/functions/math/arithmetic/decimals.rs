@@ -128,9 +128,7 @@ impl DecimalArithmetic {
         }
         let power = i256::from_i128(10).checked_pow(shift.unsigned_abs());
         match power.and_then(|power| i256::from_i128(left.0).checked_mul(power)) {
-            Some(numerator) => {
-                decimal::fit_wide(decimal::divide_half_up_wide(numerator, i256::from_i128(right.0))?, self.precision)
-            }
+            Some(numerator) => decimal::fit_wide(decimal::divide_half_up_wide(numerator, i256::from_i128(right.0))?, self.precision),
             None => long_division(left.0, right.0, shift.unsigned_abs(), self.precision),
         }
     }

@@ -26,7 +26,7 @@ fn value(byte: u8) -> Option<u32> {
 }
 
 /// Appends what base64 stands for. Bytes that are no digits are skipped, padding may be missing: Java's MIME decoder.
-pub(in super::super::super) fn mime_base64(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
+pub(super) fn mime_base64(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (mut bits, mut digits, mut at) = (0_u32, 0, 0);
     while let Some(byte) = text.get(at) {
         at += 1;

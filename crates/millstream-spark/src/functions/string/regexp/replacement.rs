@@ -71,7 +71,7 @@ impl Replacement {
     /// # Errors
     /// When it refers to a group that the pattern does not have, or cannot be read.
     pub(super) fn write(&self, regex: &Regex, groups: &Groups, text: &str, out: &mut String) -> Result<()> {
-        let mut group = |number: usize, out: &mut String| {
+        let group = |number: usize, out: &mut String| {
             out.push_str(groups.get(number).and_then(|(start, end)| text.get(start..end)).unwrap_or_default());
         };
         for part in &self.parts {
@@ -107,6 +107,6 @@ impl Replacement {
 
     fn invalid(&self, what: &str) -> Error {
         let message = format!("the replacement '{}' of `regexp_replace` is invalid: {what}", self.text);
-        faults::row("INVALID_PARAMETER_VALUE.REPLACEMENT", "22023", message)
+        faults::row("INVALID_REGEXP_REPLACE", "22023", message)
     }
 }

@@ -1,0 +1,85 @@
+//! Commands: what clients ask to be done instead of asking for rows.
+
+mod checkpoint;
+mod registered;
+mod sql;
+mod view;
+mod write;
+
+use std::sync::Arc;
+
+use millstream_core::Result;
+use spark_connect_proto::command::CommandType;
+use spark_connect_proto::execute_plan_response::ResponseType;
+use spark_connect_proto::{Command, GetResourcesCommandResult, StreamingQueryListenerEventsResult};
+use tokio::sync::mpsc;
+
+use super::errors::{incomplete, unsupported};
+use super::execute::Answers;
+use super::streaming;
+
+pub(super) use registered::Registered;
+pub(super) use view::define;
+pub(super) use write::{By, Write, create_as, into_table, partition_column, replace_as, save};
+
+/// Listener events on their way to the client.
+const EVENTS: usize = 64;
+
+/// Does what a command says and sends its answer, if it has one.
+///
+/// # Errors
+/// Those of the command.
+pub(super) async fn run(answers: &Answers, command: Command) -> Result<()> {
+    let session = &answers.session;
+    match command.command_type.ok_or_else(|| incomplete("Command"))? {
+        CommandType::SqlCommand(command) => answers.send(ResponseType::SqlCommandResult(sql::run(session, command).await?)).await,
+        CommandType::CreateDataframeView(command) => view::create(session, command).await?,
+        CommandType::WriteOperation(command) => write::run(session, command).await?,
+        CommandType::WriteOperationV2(command) => write::run_v2(session, command).await?,
+        CommandType::WriteStreamOperationStart(command) => {
+            let started = streaming::start(session, command).await?;
+            answers.send(ResponseType::WriteStreamOperationStartResult(started)).await;
+        }
+        CommandType::StreamingQueryCommand(command) => {
+            let result = streaming::query_command(session, command).await?;
+            answers.send(ResponseType::StreamingQueryCommandResult(result)).await;
+        }
+        CommandType::StreamingQueryManagerCommand(command) => {
+            let result = streaming::manager_command(session, command).await?;
+            answers.send(ResponseType::StreamingQueryManagerCommandResult(result)).await;
+        }
+        CommandType::StreamingQueryListenerBusCommand(command) => {
+            let (to, mut events) = mpsc::channel::<StreamingQueryListenerEventsResult>(EVENTS);
+            let forward = async {
+                while let Some(event) = events.recv().await {
+                    answers.send(ResponseType::StreamingQueryListenerEventsResult(event)).await;
+                }
+            };
+            let (outcome, ()) = tokio::join!(streaming::listener_bus(session, command, to), forward);
+            outcome?;
+        }
+        CommandType::CheckpointCommand(command) => {
+            let result = checkpoint::run(session, command).await?;
+            answers.send(ResponseType::CheckpointCommandResult(result)).await;
+        }
+        CommandType::RemoveCachedRemoteRelationCommand(command) => {
+            session.forget(&command.relation.unwrap_or_default().relation_id);
+        }
+        CommandType::GetResourcesCommand(_) => {
+            answers.send(ResponseType::GetResourcesCommandResult(GetResourcesCommandResult::default())).await;
+        }
+        CommandType::RegisterFunction(function) => session.part::<Registered>().add_function(function),
+        CommandType::RegisterTableFunction(function) => session.part::<Registered>().add_table_function(function),
+        CommandType::RegisterDataSource(source) => session.part::<Registered>().add_data_source(source),
+        CommandType::MergeIntoTableCommand(_) => return Err(unsupported("MERGE INTO")),
+        CommandType::CreateResourceProfileCommand(_) => return Err(unsupported("resource profiles: there are no executors")),
+        CommandType::MlCommand(_) => return Err(unsupported("machine learning")),
+        CommandType::ExecuteExternalCommand(_) => return Err(unsupported("external commands")),
+        CommandType::PipelineCommand(_) => return Err(unsupported("declarative pipelines over Connect: use `millstream run`")),
+        CommandType::Extension(_) => return Err(unsupported("extensions of the protocol")),
+    }
+    Ok(())
+}
+
+/// The session type that commands take.
+type Session = Arc<super::session::ConnectSession>;

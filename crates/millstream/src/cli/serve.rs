@@ -1,0 +1,80 @@
+//! `millstream serve`: the Spark Connect server.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use millstream::serve::ServeHost;
+use millstream::wiring::Wiring;
+use millstream_core::{Error, ErrorKind, Result};
+use millstream_spark::connect::{ServeOptions, serve};
+use millstream_spark::python::PythonOptions;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{finish, stop_on_signal};
+
+/// Arguments of `millstream serve`.
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:15002", value_name = "ADDRESS")]
+    bind: SocketAddr,
+
+    /// The root of tables: a folder or a URL (s3://, gs://, az://)
+    #[arg(long, env = "MILLSTREAM_WAREHOUSE", default_value = "spark-warehouse", value_name = "DIR")]
+    warehouse: String,
+
+    /// The server's certificate chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// What clients must present as a bearer token
+    #[arg(long, env = "SPARK_CONNECT_AUTHENTICATE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    token: Option<String>,
+
+    /// Allow an address that others can reach without a certificate and a token
+    #[arg(long)]
+    insecure: bool,
+
+    /// The Python that runs clients' functions; PySpark must be installed in it
+    #[arg(long, value_name = "PATH")]
+    python: Option<String>,
+
+    /// Do not run clients' Python functions
+    #[arg(long, conflicts_with = "python")]
+    no_python: bool,
+}
+
+/// Serves until Ctrl-C or SIGTERM.
+pub(super) async fn run(args: ServeArgs) -> Result<()> {
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificates), Some(key)) => Some((read(certificates)?, read(key)?)),
+        _ => None,
+    };
+    let options = ServeOptions { tls, token: args.token.filter(|token| !token.is_empty()), insecure: args.insecure };
+    options.check(args.bind)?;
+    let python = PythonOptions { enabled: !args.no_python, executable: args.python };
+    let host = Arc::new(ServeHost::new(Wiring::system(), &args.warehouse, python)?);
+    let listener = TcpListener::bind(args.bind).await.map_err(|error| {
+        let message = format!("cannot listen on {}: is another server running there?", args.bind);
+        Error::new(ErrorKind::Invalid, "BIND_FAILED", message).caused_by(error)
+    })?;
+    let address = listener.local_addr().map_err(|error| Error::internal("the listener has no address").caused_by(error))?;
+    let secure = if options.tls.is_some() { "/;use_ssl=true" } else { "" };
+    host.set_address(format!("sc://{address}"));
+    finish(writeln!(std::io::stdout(), "listening on sc://{address}{secure}").and_then(|()| std::io::stdout().flush()))?;
+    let stop = CancellationToken::new();
+    tokio::spawn(stop_on_signal(stop.clone()));
+    serve(host, listener, options, stop).await
+}
+
+fn read(file: &PathBuf) -> Result<Vec<u8>> {
+    std::fs::read(file).map_err(|error| Error::invalid("INVALID_CERTIFICATE", format!("cannot read {}", file.display())).caused_by(error))
+}
