@@ -170,3 +170,6 @@ impl<'a> Matches<'a> {
         Ok(Some(&self.groups))
     }
 }
+
+#[cfg(test)]
+mod tests;
