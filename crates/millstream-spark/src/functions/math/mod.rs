@@ -26,8 +26,3 @@ pub(super) fn register(functions: &mut Functions) {
     format_number::register(functions);
     number_format::register(functions);
 }
-
-/// `to_char` of a number.
-pub(super) fn number_to_char(call: &super::Call<'_>) -> millstream_core::Result<super::Typed> {
-    Err(super::faults::unresolved_routine(call.name))
-}
