@@ -352,14 +352,19 @@ impl Checkpoint {
     /// The bytes of a file of state.
     ///
     /// # Errors
-    /// `CANNOT_LOAD_STATE_STORE.CANNOT_READ_MISSING_SNAPSHOT_FILE` when it is not there, `CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED` when it
-    /// is not what was written.
+    /// `CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS` or `….CANNOT_READ_MISSING_SNAPSHOT_FILE` when it is not there,
+    /// `CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED` when it is not what was written.
     pub async fn read_state(&self, file: &StateFile) -> Result<Bytes> {
         let path = self.shared.layout.state().join(file.name.as_str());
         let Some(bytes) = self.shared.objects.read(&path).await? else {
+            let snapshot = file.name.ends_with(StateKind::Snapshot.suffix());
             return Err(Error::new(
                 ErrorKind::CheckpointIncompatible,
-                "CANNOT_LOAD_STATE_STORE.CANNOT_READ_MISSING_SNAPSHOT_FILE",
+                if snapshot {
+                    "CANNOT_LOAD_STATE_STORE.CANNOT_READ_MISSING_SNAPSHOT_FILE"
+                } else {
+                    "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+                },
                 format!("The state file {path} does not exist. Restore it from a backup, or start a new checkpoint."),
             )
             .with_sqlstate("58030"));

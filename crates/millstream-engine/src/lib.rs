@@ -18,7 +18,7 @@ pub mod stateful;
 pub use datafusion_error::{from_datafusion, to_datafusion};
 pub use expectation::{Expectation, OnViolation};
 pub use query::{QueryEvent, QueryListener, QueryRequest, QuerySettings, QueryStatus, StreamingQuery};
-pub use session::{ActiveQueries, Session, SessionOptions};
+pub use session::{ActiveQueries, Rows, Session, SessionOptions};
 
 #[cfg(test)]
 mod tests;

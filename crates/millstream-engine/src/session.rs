@@ -27,6 +27,7 @@ use crate::batch_time;
 use crate::check;
 use crate::expectation::Expectation;
 use crate::from_datafusion;
+use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, is_streaming, prepare};
 use crate::query::{Launch, Launched, QueryListener, QueryRequest, StreamingQuery, launch};
 use crate::relation::{Input, StreamRelation, TableRelation};
@@ -312,10 +313,11 @@ impl Session {
     ///
     /// # Errors
     /// Those of planning; those of running come in the stream.
-    pub async fn rows(&self, plan: LogicalPlan) -> Result<(SchemaRef, BatchStream)> {
+    pub async fn rows(&self, plan: LogicalPlan) -> Result<Rows> {
         let prepared = self.prepare_bounded(plan, &[], OutputMode::Append).await?;
         let plan = fill(&prepared, self.registry.clock.now_ms()).await?;
-        Ok((prepared.schema.clone(), self.runner.rows(plan, self.context.task_ctx())))
+        let batches = self.runner.rows(plan, self.context.task_ctx());
+        Ok(Rows { schema: prepared.schema.clone(), batches, prepared })
     }
 
     /// The physical plan of a plan as indented text. Streams in it are opened and not read.
@@ -370,6 +372,31 @@ impl Session {
     /// Those of DataFusion's parser and analyzer.
     pub async fn plan_sql(&self, sql: &str) -> Result<LogicalPlan> {
         self.context.state().create_logical_plan(sql).await.map_err(from_datafusion)
+    }
+}
+
+/// The rows of a plan that runs.
+pub struct Rows {
+    /// Their columns.
+    pub schema: SchemaRef,
+    /// The rows, as they come.
+    pub batches: BatchStream,
+    prepared: PreparedPlan,
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl Rows {
+    /// What the plan observed, once all rows were taken.
+    ///
+    /// # Errors
+    /// Those of the metrics.
+    pub fn observed(&self) -> Result<Vec<Observed>> {
+        self.prepared.observed()
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{QueryRequest, QuerySettings, Session, SessionOptions, StreamingQuery
 
 /// A clock that moves a millisecond at every look, and really sleeps.
 #[derive(Debug, Default)]
-struct StepClock(AtomicU64);
+pub(super) struct StepClock(AtomicU64);
 
 #[async_trait]
 impl Clock for StepClock {

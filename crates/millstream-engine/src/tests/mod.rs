@@ -3,6 +3,7 @@
 mod doubles;
 mod planning;
 mod recovery;
+mod stateful;
 
 use std::sync::Arc;
 

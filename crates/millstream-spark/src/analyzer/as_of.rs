@@ -41,7 +41,8 @@ impl Analyzer<'_> {
             "forward" => Direction::Forward,
             "nearest" => Direction::Nearest,
             other => {
-                return Err(Error::invalid("INVALID_PARAMETER_VALUE", format!("the direction of an as-of join is '{other}'")).with_sqlstate("22023"));
+                return Err(Error::invalid("INVALID_PARAMETER_VALUE", format!("the direction of an as-of join is '{other}'"))
+                    .with_sqlstate("22023"));
             }
         };
         let columns: Vec<Attribute> = left.columns.iter().chain(&right.columns).cloned().collect();

@@ -1,8 +1,8 @@
 //! Unresolved expressions that the analyzer itself needs.
 
+use spark_connect_proto::Expression;
 use spark_connect_proto::expression::cast::{CastToType, EvalMode};
 use spark_connect_proto::expression::{Alias, Cast, ExprType, Literal, UnresolvedAttribute, UnresolvedFunction, literal::LiteralType};
-use spark_connect_proto::Expression;
 
 /// A call of a function.
 pub(super) fn function(name: &str, arguments: Vec<Expression>) -> Expression {

@@ -1,10 +1,10 @@
 //! `distinct` and `dropDuplicates`.
 
+use arrow::datatypes::DataType;
 use datafusion::common::Column;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
-use arrow::datatypes::DataType;
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use millstream_engine::plan::is_streaming;
@@ -102,6 +102,13 @@ fn streaming(input: Node, keys: &[&Attribute], within: bool) -> Result<Node> {
     Ok(Node::new(super::extend::restored(plan, &columns)?, columns))
 }
 
+/// The different rows.
+pub(super) fn distinct_rows(input: Node) -> Result<Node> {
+    refuse_maps(&input.columns)?;
+    let columns = input.columns.clone();
+    batch(input, &columns.iter().collect::<Vec<_>>())
+}
+
 /// The first row of each key.
 fn batch(input: Node, keys: &[&Attribute]) -> Result<Node> {
     let columns = input.columns.clone();
@@ -115,8 +122,10 @@ fn batch(input: Node, keys: &[&Attribute]) -> Result<Node> {
     let mut items: Vec<Expr> = Vec::with_capacity(columns.len());
     let mut shown: Vec<(Typed, String)> = Vec::with_capacity(columns.len());
     for column in &columns {
-        if by.iter().any(|key| key.internal == column.internal) {
-            shown.push((column.typed(), column.internal.clone()));
+        // A key is shown in its normal form.
+        let key = keys.iter().zip(&by).find(|(key, _)| key.internal == column.internal);
+        if let Some((_, normal)) = key {
+            shown.push((Typed { expr: normal.column(), ..column.typed() }, column.internal.clone()));
             continue;
         }
         let internal = fresh();
@@ -135,9 +144,6 @@ fn batch(input: Node, keys: &[&Attribute]) -> Result<Node> {
 /// No column has that name.
 pub(super) fn unresolved_among(name: &str, input: &Node) -> Error {
     let names: Vec<&str> = input.visible().map(|column| column.name.as_str()).take(20).collect();
-    Error::invalid(
-        "UNRESOLVED_COLUMN_AMONG_FIELD_NAMES",
-        format!("there is no column `{name}` among {}", names.join(", ")),
-    )
-    .with_sqlstate("42703")
+    Error::invalid("UNRESOLVED_COLUMN_AMONG_FIELD_NAMES", format!("there is no column `{name}` among {}", names.join(", ")))
+        .with_sqlstate("42703")
 }

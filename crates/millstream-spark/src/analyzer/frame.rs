@@ -75,7 +75,6 @@ impl Analyzer<'_> {
     /// `withColumnRenamed`: names that are not there are passed over.
     pub(super) fn with_columns_renamed(&self, renamed: &WithColumnsRenamed, outer: Option<&Scope<'_>>) -> Result<Node> {
         let input = self.input(renamed.input.as_deref(), outer)?;
-        #[expect(deprecated, reason = "older clients send it")]
         let map = &renamed.rename_columns_map;
         let renames: Vec<(&str, &str)> = if renamed.renames.is_empty() {
             map.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect()

@@ -142,8 +142,9 @@ impl Analyzer<'_> {
         let mut cells: Vec<Typed> = values.clone();
         for place in 0..width {
             let of_column: Vec<Typed> = values.iter().skip(place).step_by(width).cloned().collect();
-            let (data_type, cast_values) = coercion::to_common_type("stack", of_column, self.settings)
-                .map_err(|_| faults::mismatch("STACK_COLUMN_DIFF_TYPES", format!("the values of column {place} of `stack` differ in type")))?;
+            let (data_type, cast_values) = coercion::to_common_type("stack", of_column, self.settings).map_err(|_| {
+                faults::mismatch("STACK_COLUMN_DIFF_TYPES", format!("the values of column {place} of `stack` differ in type"))
+            })?;
             for (cell, value) in cells.iter_mut().skip(place).step_by(width).zip(cast_values) {
                 *cell = value;
             }
@@ -289,7 +290,8 @@ impl Kernel for Stack {
             let mut of_column: Vec<ArrayRef> = cells.iter().skip(place).step_by(self.width).cloned().collect();
             of_column.resize_with(self.rows, || arrow::array::new_null_array(field.data_type(), arguments.rows()));
             let sources: Vec<&dyn Array> = of_column.iter().map(AsRef::as_ref).collect();
-            let picks: Vec<(usize, usize)> = (0..arguments.rows()).flat_map(|row| (0..self.rows).map(move |source| (source, row))).collect();
+            let picks: Vec<(usize, usize)> =
+                (0..arguments.rows()).flat_map(|row| (0..self.rows).map(move |source| (source, row))).collect();
             columns.push(interleave(&sources, &picks).map_err(failed)?);
         }
         let values = StructArray::try_new(fields, columns, None).map_err(failed)?;

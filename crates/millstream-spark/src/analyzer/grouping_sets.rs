@@ -77,7 +77,7 @@ impl Analyzer<'_> {
         &self,
         input: Node,
         mut keys: Vec<Expression>,
-        sets: &[&[Expression]],
+        sets: &[Vec<Expression>],
         wanted: &[&Expression],
         outer: Option<&Scope<'_>>,
     ) -> Result<Node> {
@@ -86,7 +86,7 @@ impl Analyzer<'_> {
         let mut places: Vec<Vec<usize>> = Vec::with_capacity(sets.len());
         for set in sets {
             let mut of_set: Vec<usize> = Vec::with_capacity(set.len());
-            for expression in *set {
+            for expression in set {
                 let value = self.value(expression, &scope).ok();
                 let same = |(key, known): &(&Expression, &Option<Typed>)| match (known, &value) {
                     (Some(known), Some(value)) => known.expr == value.expr,
@@ -121,11 +121,15 @@ impl Analyzer<'_> {
         let count = keys.len();
         let all = (1_i64 << count) - 1;
         // Sets that occur twice give their groups twice.
-        let numbers: Vec<ScalarValue> =
-            sets.masks.iter().enumerate().map(|(place, mask)| {
+        let numbers: Vec<ScalarValue> = sets
+            .masks
+            .iter()
+            .enumerate()
+            .map(|(place, mask)| {
                 let earlier = sets.masks.iter().take(place).filter(|known| *known == mask).count();
                 ScalarValue::Int64(Some(i64::try_from(earlier).unwrap_or(0) << count | mask))
-            }).collect();
+            })
+            .collect();
         let list = Typed::literal(ScalarValue::List(ScalarValue::new_list_nullable(&numbers, &DataType::Int64)));
         let number = Attribute { data_type: DataType::Int64, nullable: false, ..Attribute::of("spark_grouping_id", &list) };
         let mut items: Vec<Expr> = input.columns.iter().map(Attribute::column).collect();
@@ -189,8 +193,11 @@ impl Analyzer<'_> {
             }
             if name == "grouping" {
                 let [Some(place)] = places.as_slice() else {
-                    return Err(Error::invalid("GROUPING_COLUMN_MISMATCH", "the argument of grouping() is not one of the grouping columns")
-                        .with_sqlstate("42803"));
+                    return Err(Error::invalid(
+                        "GROUPING_COLUMN_MISMATCH",
+                        "the argument of grouping() is not one of the grouping columns",
+                    )
+                    .with_sqlstate("42803"));
                 };
                 found.push((call, Some(*place)));
                 continue;

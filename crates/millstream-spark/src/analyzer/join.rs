@@ -27,11 +27,19 @@ impl Analyzer<'_> {
         let left = self.input(join.left.as_deref(), outer)?;
         let right = self.input(join.right.as_deref(), outer)?;
         let kind = kind_of(join.join_type())?;
-        if !join.using_columns.is_empty() {
+        // The parser writes `NATURAL JOIN` as a join using the column `*`.
+        if matches!(join.using_columns.as_slice(), [all] if all == "*") {
+            let names = self.shared_names(&left, &right);
+            if !names.is_empty() {
+                return self.join_using(left, right, kind, &names);
+            }
+        } else if !join.using_columns.is_empty() {
             return self.join_using(left, right, kind, &join.using_columns);
         }
         let (left, right) = separated(left, right)?;
-        let Some(condition) = &join.join_condition else { return joined(left, right, kind, None) };
+        let Some(condition) = &join.join_condition else {
+            return joined(left, right, kind, None);
+        };
         let columns: Vec<Attribute> = left.columns.iter().chain(&right.columns).cloned().collect();
         let scope = Scope { columns: &columns, outer, computed: &[] };
         let condition = self.value(condition, &scope)?;
@@ -43,7 +51,9 @@ impl Analyzer<'_> {
             .with_sqlstate("42K0E"));
         }
         if contains_aggregate(&condition.expr) {
-            return Err(Error::invalid("INVALID_JOIN_CONDITION", "the condition of a join cannot have aggregate functions").with_sqlstate("42903"));
+            return Err(
+                Error::invalid("INVALID_JOIN_CONDITION", "the condition of a join cannot have aggregate functions").with_sqlstate("42903")
+            );
         }
         let condition = cast::implicit(condition, &arrow::datatypes::DataType::Boolean, self.settings)?;
         joined(left, right, kind, Some(condition.expr))
@@ -126,16 +136,15 @@ impl Analyzer<'_> {
     }
 
     /// The columns of the same name on both sides, for `NATURAL JOIN`.
-    pub(super) fn shared_names(&self, left: &Node, right: &Node) -> Vec<String> {
+    fn shared_names(&self, left: &Node, right: &Node) -> Vec<String> {
         left.visible().filter(|one| right.visible().any(|other| self.same(&one.name, &other.name))).map(|one| one.name.clone()).collect()
     }
 
     /// Whether two values are equal, after their types were brought together.
     pub(super) fn equal(&self, one: Typed, other: Typed) -> Result<Expr> {
         let types = (ddl_type(&one.data_type), ddl_type(&other.data_type));
-        let (_, both) = coercion::to_common_type("=", vec![one, other], self.settings).map_err(|_| {
-            faults::mismatch("BINARY_OP_DIFF_TYPES", format!("\"{}\" and \"{}\" cannot be compared", types.0, types.1))
-        })?;
+        let (_, both) = coercion::to_common_type("=", vec![one, other], self.settings)
+            .map_err(|_| faults::mismatch("BINARY_OP_DIFF_TYPES", format!("\"{}\" and \"{}\" cannot be compared", types.0, types.1)))?;
         let mut both = both.into_iter().map(|value| normalized(&value).unwrap_or(value).expr);
         match (both.next(), both.next()) {
             (Some(one), Some(other)) => Ok(one.eq(other)),
@@ -146,7 +155,9 @@ impl Analyzer<'_> {
     fn coalesced(&self, one: &Attribute, other: &Attribute) -> Result<Typed> {
         let (data_type, both) = coercion::to_common_type("coalesce", vec![one.typed(), other.typed()], self.settings)?;
         let mut both = both.into_iter();
-        let (Some(first), Some(second)) = (both.next(), both.next()) else { return Err(Error::internal("two values were brought together")) };
+        let (Some(first), Some(second)) = (both.next(), both.next()) else {
+            return Err(Error::internal("two values were brought together"));
+        };
         let expr = when(first.expr.clone().is_not_null(), first.expr).otherwise(second.expr).map_err(from_datafusion)?;
         Ok(Typed::new(expr, data_type, first.nullable && second.nullable))
     }

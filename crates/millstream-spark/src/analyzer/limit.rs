@@ -93,8 +93,11 @@ fn partitioned(plan: LogicalPlan, scheme: Partitioning) -> Result<LogicalPlan> {
 
 fn not_negative(name: &str, value: i32) -> Result<usize> {
     usize::try_from(value).map_err(|_| {
-        Error::invalid("INVALID_LIMIT_LIKE_EXPRESSION.IS_NEGATIVE", format!("the {name} must be equal to or greater than 0, but is {value}"))
-            .with_sqlstate("42K0E")
+        Error::invalid(
+            "INVALID_LIMIT_LIKE_EXPRESSION.IS_NEGATIVE",
+            format!("the {name} must be equal to or greater than 0, but is {value}"),
+        )
+        .with_sqlstate("42K0E")
     })
 }
 

@@ -51,7 +51,9 @@ impl Analyzer<'_> {
             }
             values => {
                 if values.len() != fill.cols.len() {
-                    return Err(Error::invalid("INVALID_PLAN_INPUT", "there are not as many values to fill in as columns").with_sqlstate("42000"));
+                    return Err(
+                        Error::invalid("INVALID_PLAN_INPUT", "there are not as many values to fill in as columns").with_sqlstate("42000")
+                    );
                 }
                 for (name, value) in fill.cols.iter().zip(values) {
                     for place in self.places(&input, std::slice::from_ref(name))? {
@@ -155,8 +157,7 @@ fn present(column: &Attribute) -> Expr {
 }
 
 fn given(input: Node, outputs: Vec<(Attribute, Typed)>) -> Result<Node> {
-    let items =
-        outputs.iter().map(|(attribute, value)| item(value, &attribute.internal, &input.plan)).collect::<Result<Vec<Expr>>>()?;
+    let items = outputs.iter().map(|(attribute, value)| item(value, &attribute.internal, &input.plan)).collect::<Result<Vec<Expr>>>()?;
     let columns: Vec<Attribute> = outputs.into_iter().map(|(attribute, _)| attribute).collect();
     let below = super::extend::below(&input, &columns);
     Ok(Node { plan: project(input.plan, items)?, columns, below, grouped: None })

@@ -51,6 +51,7 @@ use spark_connect_proto::Relation;
 
 pub use columns::{Analyzed, Attribute};
 pub use leaves::{Leaf, Leaves};
+pub(crate) use naming::name_of;
 
 use crate::functions::Settings;
 
@@ -86,3 +87,6 @@ async fn rows(plan: &LogicalPlan, state: &SessionState) -> Result<Vec<RecordBatc
     let physical = state.create_physical_plan(plan).await.map_err(from_datafusion)?;
     datafusion::physical_plan::collect(physical, state.task_ctx()).await.map_err(from_datafusion)
 }
+
+#[cfg(test)]
+mod tests;

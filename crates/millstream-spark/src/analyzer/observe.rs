@@ -25,7 +25,9 @@ impl Analyzer<'_> {
         for metric in &collect.metrics {
             for output in resolver.named(metric)? {
                 let Output::Column { name, value, .. } = output else {
-                    return Err(Error::invalid("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", "a generator is not a metric").with_sqlstate("42K0E"));
+                    return Err(
+                        Error::invalid("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", "a generator is not a metric").with_sqlstate("42K0E")
+                    );
                 };
                 check(&value.expr)?;
                 fields.push(value.to_field(&name));
@@ -40,11 +42,10 @@ impl Analyzer<'_> {
     fn observed_once(&self, collect: &CollectMetrics) -> Result<()> {
         let mut known = self.observations.borrow_mut();
         match known.iter().find(|other| other.name == collect.name) {
-            Some(other) if other != collect => Err(Error::invalid(
-                "DUPLICATED_METRICS_NAME",
-                format!("two different observations are called `{}`", collect.name),
-            )
-            .with_sqlstate("42710")),
+            Some(other) if other != collect => {
+                Err(Error::invalid("DUPLICATED_METRICS_NAME", format!("two different observations are called `{}`", collect.name))
+                    .with_sqlstate("42710"))
+            }
             Some(_) => Ok(()),
             None => {
                 known.push(collect.clone());

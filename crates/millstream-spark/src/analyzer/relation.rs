@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -48,10 +48,6 @@ impl Node {
     /// The same relation, closed: what is below can no longer be reached.
     pub(super) fn closed(self) -> Node {
         Node::new(self.plan, self.columns)
-    }
-
-    pub(super) fn schema(&self) -> Schema {
-        Schema::new(self.visible().map(Attribute::to_field).collect::<Vec<_>>())
     }
 }
 

@@ -38,7 +38,8 @@ impl Analyzer<'_> {
                     match output {
                         Output::Column { name, value, passthrough } => found.push((name, value, passthrough)),
                         Output::Generator { .. } => {
-                            return Err(Error::invalid("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", "a generator cannot be unpivoted").with_sqlstate("42K0E"));
+                            return Err(Error::invalid("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", "a generator cannot be unpivoted")
+                                .with_sqlstate("42K0E"));
                         }
                     }
                 }
@@ -59,10 +60,13 @@ impl Analyzer<'_> {
         }
         let types: Vec<String> = values.iter().map(|(name, value, _)| format!("{name} {}", ddl_type(&value.data_type))).collect();
         let names: Vec<String> = values.iter().map(|(name, _, _)| name.clone()).collect();
-        let (_, values) =
-            coercion::to_common_type("unpivot", values.into_iter().map(|(_, value, _)| value).collect(), self.settings).map_err(|_| {
-                Error::invalid("UNPIVOT_VALUE_DATA_TYPE_MISMATCH", format!("the columns to unpivot have no common type: {}", types.join(", ")))
-                    .with_sqlstate("42K09")
+        let (_, values) = coercion::to_common_type("unpivot", values.into_iter().map(|(_, value, _)| value).collect(), self.settings)
+            .map_err(|_| {
+                Error::invalid(
+                    "UNPIVOT_VALUE_DATA_TYPE_MISMATCH",
+                    format!("the columns to unpivot have no common type: {}", types.join(", ")),
+                )
+                .with_sqlstate("42K09")
             })?;
         let rows = i32::try_from(values.len()).unwrap_or(i32::MAX);
         let mut arguments = vec![Typed::literal(ScalarValue::Int32(Some(rows)))];
@@ -97,7 +101,9 @@ impl Analyzer<'_> {
                 return Err(Error::invalid("TRANSPOSE_INVALID_INDEX_COLUMN", "only one column can be the index").with_sqlstate("42804"));
             }
         };
-        let Some(index) = index else { return Err(Error::invalid("TRANSPOSE_INVALID_INDEX_COLUMN", "there is no column").with_sqlstate("42804")) };
+        let Some(index) = index else {
+            return Err(Error::invalid("TRANSPOSE_INVALID_INDEX_COLUMN", "there is no column").with_sqlstate("42804"));
+        };
         if matches!(index.data_type, DataType::List(_) | DataType::Map(..) | DataType::Struct(_)) {
             return Err(Error::invalid(
                 "TRANSPOSE_INVALID_INDEX_COLUMN",
@@ -134,7 +140,8 @@ fn transposed(batches: &[RecordBatch], names: &[String], data_type: &DataType) -
     let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from_iter_values(names))];
     if let Some(index) = whole(0)? {
         if index.len() > MAX_ROWS {
-            return Err(Error::invalid("TRANSPOSE_EXCEED_ROW_LIMIT", format!("more than {MAX_ROWS} rows cannot be transposed")).with_sqlstate("54006"));
+            return Err(Error::invalid("TRANSPOSE_EXCEED_ROW_LIMIT", format!("more than {MAX_ROWS} rows cannot be transposed"))
+                .with_sqlstate("54006"));
         }
         let values = (1..=names.len()).map(whole).collect::<Result<Option<Vec<ArrayRef>>>>();
         let values = values?.unwrap_or_default();

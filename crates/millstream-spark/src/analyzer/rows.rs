@@ -19,8 +19,7 @@ pub(super) fn count() -> Expr {
 
 fn over(fun: WindowFunctionDefinition, args: Vec<Expr>, partition_by: Vec<Expr>, order_by: Vec<SortExpr>) -> Expr {
     let window_frame = WindowFrame::new((!order_by.is_empty()).then_some(true));
-    let params =
-        WindowFunctionParams { args, partition_by, order_by, window_frame, filter: None, null_treatment: None, distinct: false };
+    let params = WindowFunctionParams { args, partition_by, order_by, window_frame, filter: None, null_treatment: None, distinct: false };
     Expr::WindowFunction(Box::new(WindowFunction { fun, params }))
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Float64Type};
 use datafusion::logical_expr::{Expr, LogicalPlan, Sort as SortPlan, SortExpr, lit, when};
@@ -63,12 +63,10 @@ impl Analyzer<'_> {
                 return Err(Error::invalid("IllegalArgumentException", format!("the fraction {} is not in [0, 1]", fraction.fraction)));
             }
             let (_, mut both) = coercion::to_common_type("sampleBy", vec![key.clone(), stratum], self.settings)?;
-            let (Some(stratum), Some(key)) = (both.pop(), both.pop()) else { return Err(Error::internal("two values were brought together")) };
-            let same = datafusion::logical_expr::binary_expr(
-                key.expr,
-                datafusion::logical_expr::Operator::IsNotDistinctFrom,
-                stratum.expr,
-            );
+            let (Some(stratum), Some(key)) = (both.pop(), both.pop()) else {
+                return Err(Error::internal("two values were brought together"));
+            };
+            let same = datafusion::logical_expr::binary_expr(key.expr, datafusion::logical_expr::Operator::IsNotDistinctFrom, stratum.expr);
             rate = when(same, lit(fraction.fraction)).otherwise(rate).map_err(from_datafusion)?;
         }
         let plan = filtered(plan, random.expr.lt(rate))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{JoinType, NullEquality};
-use datafusion::logical_expr::{Distinct, Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Union, when};
+use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Union, when};
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use millstream_engine::plan::is_streaming;
@@ -13,7 +13,7 @@ use spark_connect_proto::set_operation::SetOpType;
 
 use super::Attribute;
 use super::columns::{already_exists, fresh, item, project};
-use super::deduplicate::{refuse_maps, unresolved_among};
+use super::deduplicate::{distinct_rows, refuse_maps, unresolved_among};
 use super::expression::{Resolver, Scope};
 use super::normalize::normalized;
 use super::relation::{Analyzer, Node};
@@ -32,15 +32,12 @@ impl Analyzer<'_> {
         match operation.set_op_type() {
             SetOpType::Union => {
                 let union = self.union(left, right)?;
-                if all {
-                    return Ok(union);
-                }
-                refuse_maps(&union.columns)?;
-                let plan = LogicalPlan::Distinct(Distinct::All(Arc::new(union.plan)));
-                Ok(Node::new(plan, union.columns))
+                if all { Ok(union) } else { distinct_rows(union) }
             }
             kind @ (SetOpType::Intersect | SetOpType::Except) => self.compared(left, right, kind, all),
-            SetOpType::Unspecified => Err(Error::invalid("INVALID_PLAN_INPUT", "the kind of a set operation is missing").with_sqlstate("42000")),
+            SetOpType::Unspecified => {
+                Err(Error::invalid("INVALID_PLAN_INPUT", "the kind of a set operation is missing").with_sqlstate("42000"))
+            }
         }
     }
 
@@ -200,7 +197,11 @@ impl Analyzer<'_> {
         let (right_plan, right_keys, _) = keyed(right, all)?;
         let on: Vec<(Expr, Expr)> = left_keys.into_iter().zip(right_keys).collect();
         let join_type = if kind == SetOpType::Intersect { JoinType::LeftSemi } else { JoinType::LeftAnti };
-        let left_plan = if all { left_plan } else { LogicalPlanBuilder::from(left_plan).distinct().and_then(LogicalPlanBuilder::build).map_err(from_datafusion)? };
+        let left_plan = if all {
+            left_plan
+        } else {
+            LogicalPlanBuilder::from(left_plan).distinct().and_then(LogicalPlanBuilder::build).map_err(from_datafusion)?
+        };
         let join = Join::try_new(
             Arc::new(left_plan),
             Arc::new(right_plan),
@@ -223,11 +224,8 @@ fn keyed(side: Node, all: bool) -> Result<(LogicalPlan, Vec<Expr>, Vec<Attribute
         let value = normalized(&column.typed()).unwrap_or_else(|| column.typed());
         items.push(if value.expr == column.column() { value.expr } else { item(&value, &column.internal, &side.plan)? });
     }
-    let mut plan = if items.iter().zip(&side.columns).all(|(item, column)| *item == column.column()) {
-        side.plan
-    } else {
-        project(side.plan, items)?
-    };
+    let mut plan =
+        if items.iter().zip(&side.columns).all(|(item, column)| *item == column.column()) { side.plan } else { project(side.plan, items)? };
     let mut keys: Vec<Expr> = side.columns.iter().map(Attribute::column).collect();
     if all {
         let number = fresh();
@@ -238,7 +236,8 @@ fn keyed(side: Node, all: bool) -> Result<(LogicalPlan, Vec<Expr>, Vec<Attribute
 }
 
 fn aligned_side(side: Node, columns: Vec<(Typed, Attribute)>) -> Result<Node> {
-    let same = columns.len() == side.columns.len() && columns.iter().zip(&side.columns).all(|((value, _), column)| value.expr == column.column());
+    let same =
+        columns.len() == side.columns.len() && columns.iter().zip(&side.columns).all(|((value, _), column)| value.expr == column.column());
     if same {
         let columns = side
             .columns
@@ -248,8 +247,7 @@ fn aligned_side(side: Node, columns: Vec<(Typed, Attribute)>) -> Result<Node> {
             .collect();
         return Ok(Node::new(side.plan, columns));
     }
-    let items =
-        columns.iter().map(|(value, attribute)| item(value, &attribute.internal, &side.plan)).collect::<Result<Vec<Expr>>>()?;
+    let items = columns.iter().map(|(value, attribute)| item(value, &attribute.internal, &side.plan)).collect::<Result<Vec<Expr>>>()?;
     let columns = columns.into_iter().map(|(_, attribute)| attribute).collect();
     Ok(Node::new(project(side.plan, items)?, columns))
 }

@@ -94,7 +94,10 @@ impl Analyzer<'_> {
         let input = self.input(corr.input.as_deref(), outer)?;
         let method = corr.method.as_deref().unwrap_or("pearson");
         if method != "pearson" {
-            return Err(Error::invalid("IllegalArgumentException", format!("the method '{method}' is not supported: there is only 'pearson'")));
+            return Err(Error::invalid(
+                "IllegalArgumentException",
+                format!("the method '{method}' is not supported: there is only 'pearson'"),
+            ));
         }
         self.of_two(input, "corr", "corr", &corr.col1, &corr.col2)
     }
@@ -182,7 +185,13 @@ fn statistic_of(statistic: &str, name: &str, data_type: &DataType) -> Result<Exp
             match percentage.filter(|part| (0.0..=1.0).contains(part)) {
                 Some(part) => function("percentile_approx", vec![number(), literal(LiteralType::Double(part))]),
                 None => {
-                    return Err(Error::invalid("IllegalArgumentException", format!("'{other}' is not a statistic: there are {}, count_distinct, approx_count_distinct and percentages", DESCRIBED.join(", "))));
+                    return Err(Error::invalid(
+                        "IllegalArgumentException",
+                        format!(
+                            "'{other}' is not a statistic: there are {}, count_distinct, approx_count_distinct and percentages",
+                            DESCRIBED.join(", ")
+                        ),
+                    ));
                 }
             }
         }
@@ -197,7 +206,8 @@ fn frequent(input: &Node, key: &Attribute, support: f64) -> Result<Node> {
     let (count, total, list) = (fresh(), fresh(), fresh());
     let group = vec![key.column()];
     let counted = aggregate(count_udaf(), vec![lit(1_i64)]).alias(&count);
-    let plan = Aggregate::try_new(Arc::new(input.plan.clone()), group, vec![counted]).map(LogicalPlan::Aggregate).map_err(from_datafusion)?;
+    let plan =
+        Aggregate::try_new(Arc::new(input.plan.clone()), group, vec![counted]).map(LogicalPlan::Aggregate).map_err(from_datafusion)?;
     let sum = Expr::WindowFunction(Box::new(datafusion::logical_expr::expr::WindowFunction::new(
         datafusion::functions_aggregate::sum::sum_udaf(),
         vec![column(&count)],

@@ -1,8 +1,8 @@
 //! `withWatermark`.
 
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::Column;
 use datafusion::scalar::ScalarValue;
-use arrow::datatypes::{DataType, TimeUnit};
 use millstream_core::{Error, Result};
 use millstream_engine::stateful::{WATERMARK_DELAY, Watermark, delay_ms};
 use spark_connect_proto::WithWatermark;

@@ -54,7 +54,9 @@ pub trait Host: Debug + Send + Sync {
     }
 
     /// The time zone of the process (`Europe/Paris`), with which sessions begin.
-    fn time_zone(&self) -> String;
+    fn time_zone(&self) -> String {
+        "UTC".to_owned()
+    }
 
     /// The address at which clients reach this service (`sc://127.0.0.1:15002`), for Python workers that connect back; `None` until it
     /// listens.

@@ -20,7 +20,8 @@ pub(crate) fn options(call: &Call<'_>, index: usize) -> Result<Options> {
     }
     let value = call.value(index)?;
     let invalid = |subclass: &str, what: &str| {
-        Error::invalid(format!("INVALID_OPTIONS.{subclass}"), format!("the options of `{}` must be {what}", call.name)).with_sqlstate("42K06")
+        Error::invalid(format!("INVALID_OPTIONS.{subclass}"), format!("the options of `{}` must be {what}", call.name))
+            .with_sqlstate("42K06")
     };
     let DataType::Map(entries, _) = &value.data_type else { return Err(invalid("NON_MAP_FUNCTION", "a `map()` of constants")) };
     if let DataType::Struct(pair) = entries.data_type()

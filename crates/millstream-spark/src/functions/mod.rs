@@ -25,6 +25,8 @@ mod map;
 mod math;
 mod misc;
 mod nested;
+#[cfg(test)]
+mod recorded;
 mod registry;
 mod rows;
 mod settings;
@@ -39,6 +41,7 @@ mod variant;
 
 pub use call::{Argument, Call, LambdaBody};
 pub(crate) use conditional::normalized;
+pub use json::json_tuple_values;
 pub use kernel::{Arguments, Kernel, call, scalar, udf};
 pub use registry::{Builder, Functions};
 pub use settings::{Settings, TimeZone};

@@ -184,8 +184,12 @@ pub(super) fn relabel(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             if structs.num_columns() != fields.len() {
                 return Err(cannot_relabel(array, to));
             }
-            let columns =
-                structs.columns().iter().zip(fields).map(|(column, field)| relabel(column, field.data_type())).collect::<Result<Vec<_>>>()?;
+            let columns = structs
+                .columns()
+                .iter()
+                .zip(fields)
+                .map(|(column, field)| relabel(column, field.data_type()))
+                .collect::<Result<Vec<_>>>()?;
             let structs =
                 StructArray::try_new_with_length(fields.clone(), columns, structs.nulls().cloned(), structs.len()).map_err(arrow_error)?;
             Ok(Arc::new(structs))
@@ -195,7 +199,8 @@ pub(super) fn relabel(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             let entries: ArrayRef = Arc::new(maps.entries().clone());
             let entries = relabel(&entries, field.data_type())?;
             let entries = downcast::structs(&entries)?.clone();
-            let maps = MapArray::try_new(field.clone(), maps.offsets().clone(), entries, maps.nulls().cloned(), *sorted).map_err(arrow_error)?;
+            let maps =
+                MapArray::try_new(field.clone(), maps.offsets().clone(), entries, maps.nulls().cloned(), *sorted).map_err(arrow_error)?;
             Ok(Arc::new(maps))
         }
         _ => Err(cannot_relabel(array, to)),

@@ -6,6 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::DFSchema;
 use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{ColumnarValue, col};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::scalar::ScalarValue;
@@ -64,7 +65,8 @@ pub(crate) fn evaluate(value: &Typed, columns: &[(&str, ArrayRef)]) -> Result<Ar
     let fields = columns.iter().map(|(name, values)| Field::new(*name, values.data_type().clone(), true)).collect::<Vec<_>>();
     let schema = Arc::new(Schema::new(fields));
     let df_schema = DFSchema::try_from(schema.clone()).map_err(from_datafusion)?;
-    let expression = create_physical_expr(&value.expr, &df_schema, &ExecutionProps::new()).map_err(from_datafusion)?;
+    let expression = create_physical_expr(&value.expr, &df_schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())
+        .map_err(from_datafusion)?;
     let rows = columns.first().map_or(1, |(_, values)| values.len());
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let arrays = columns.iter().map(|(_, values)| values.clone()).collect();

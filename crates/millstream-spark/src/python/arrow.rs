@@ -3,7 +3,7 @@
 use std::io::{self, Cursor};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray};
 use arrow::buffer::Buffer;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
@@ -210,7 +210,7 @@ pub(crate) fn wrapping(fields: &Fields) -> SchemaRef {
 /// # Errors
 /// `PYTHON_RESULT_MISMATCH` when there are others.
 pub(crate) fn unwrapped(answer: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let column = answer.columns().first().and_then(|column| column.as_struct_opt());
+    let column = answer.columns().first().and_then(|column| column.as_any().downcast_ref::<StructArray>());
     let column = column.ok_or_else(|| mismatch("no frame"))?;
     if column.num_columns() != schema.fields().len() {
         return Err(mismatch(&format!("{} columns instead of {}", column.num_columns(), schema.fields().len())));

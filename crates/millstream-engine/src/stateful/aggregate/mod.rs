@@ -199,6 +199,3 @@ impl Core for AggregateCore {
         self.aggregation.mode != OutputMode::Complete
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -123,6 +123,3 @@ impl Core for DeduplicateCore {
         vec![&mut self.table]
     }
 }
-
-#[cfg(test)]
-mod tests;

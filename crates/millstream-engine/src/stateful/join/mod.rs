@@ -289,6 +289,3 @@ impl Core for JoinCore {
         [&self.left, &self.right].iter().any(|half| !matches!(half.side.eviction, Eviction::Never))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -262,6 +262,3 @@ impl Core for SessionCore {
         self.sessions.mode != OutputMode::Complete
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -333,6 +333,3 @@ impl StateTable {
         Ok((keys, subs, values))
     }
 }
-
-#[cfg(test)]
-mod tests;

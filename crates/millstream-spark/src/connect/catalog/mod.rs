@@ -22,8 +22,9 @@ use crate::types::from_proto;
 use objects::{Found, find, require};
 use rows::{batch, done, matches, texts, truths, value};
 
-pub(super) use create::{NewTable, create_table};
+pub(super) use create::{NewTable, add_columns, create_table};
 pub(super) use name::{CATALOG, TableName, not_found, parts};
+pub(super) use objects::{function_exists, function_names};
 pub(super) use warehouse::{Stored, Warehouse, schema_not_found, table_exists};
 
 /// The tables that a session was asked to cache. Nothing is kept in memory: reading a table again gives the same rows.
@@ -100,7 +101,7 @@ pub(super) async fn run(session: &Arc<ConnectSession>, catalog: Catalog) -> Resu
             if let Some(database) = &asked.db_name {
                 warehouse.require_database(&objects::database(database)?).await?;
             }
-            let names = objects::function_names().into_iter().filter(|name| matches(name, asked.pattern.as_deref()));
+            let names = function_names().into_iter().filter(|name| matches(name, asked.pattern.as_deref()));
             objects::functions(&names.collect::<Vec<_>>())
         }
         CatType::GetFunction(asked) => match objects::function(&asked.function_name) {
@@ -123,7 +124,8 @@ pub(super) async fn run(session: &Arc<ConnectSession>, catalog: Catalog) -> Resu
         CatType::CreateExternalTable(asked) => {
             let schema = asked.schema.as_ref().map(to_schema).transpose()?;
             let options = asked.options.into_iter().collect();
-            created(session, &asked.table_name, NewTable { format: asked.source, path: asked.path, schema, options, ..NewTable::default() }).await
+            created(session, &asked.table_name, NewTable { format: asked.source, path: asked.path, schema, options, ..NewTable::default() })
+                .await
         }
         CatType::DropTable(asked) => {
             drop_table(session, &warehouse, &asked.table_name, asked.if_exists, false).await?;
@@ -163,10 +165,9 @@ pub(super) async fn run(session: &Arc<ConnectSession>, catalog: Catalog) -> Resu
         CatType::AnalyzeTable(asked) => require(session, &warehouse, &asked.table_name).await.and_then(|_| done()),
         CatType::RefreshByPath(_) => done(),
         CatType::GetTableProperties(asked) => match require(session, &warehouse, &asked.table_name).await? {
-            Found::Table(_, stored) => batch(vec![
-                ("key", texts(stored.properties.keys().map(Some))),
-                ("value", texts(stored.properties.values().map(Some))),
-            ]),
+            Found::Table(_, stored) => {
+                batch(vec![("key", texts(stored.properties.keys().map(Some))), ("value", texts(stored.properties.values().map(Some)))])
+            }
             Found::View(_) | Found::GlobalView(_) => batch(vec![("key", texts::<&str>([])), ("value", texts::<&str>([]))]),
         },
         CatType::ListPartitions(_) => Err(unsupported("listing the partitions of a table: select its partition columns instead")),
@@ -246,7 +247,13 @@ pub(super) async fn drop_table(session: &ConnectSession, warehouse: &Warehouse, 
 ///
 /// # Errors
 /// `SCHEMA_NOT_FOUND` unless `if_exists`; `SCHEMA_NOT_EMPTY` unless `cascade`; `UNSUPPORTED_FEATURE.DROP_DATABASE` for `default`.
-pub(super) async fn drop_database(session: &ConnectSession, warehouse: &Warehouse, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+pub(super) async fn drop_database(
+    session: &ConnectSession,
+    warehouse: &Warehouse,
+    name: &str,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
     if !warehouse.has_database(name).await? {
         return if if_exists { Ok(()) } else { Err(schema_not_found(name)) };
     }

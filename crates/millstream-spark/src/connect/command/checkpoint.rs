@@ -35,10 +35,10 @@ pub(super) async fn run(session: &Session, command: CheckpointCommand) -> Result
 
 async fn computed(session: &Session, analyzed: Analyzed) -> Result<Analyzed> {
     let columns: Vec<Attribute> = analyzed.columns.iter().filter(|column| !column.hidden).cloned().collect();
-    let (schema, mut rows) = session.engine.rows(visible_plan(analyzed)?).await?;
+    let mut rows = session.engine.rows(visible_plan(analyzed)?).await?;
     let mut batches: Vec<RecordBatch> = Vec::new();
     let mut bytes = 0_usize;
-    while let Some(batch) = rows.next().await {
+    while let Some(batch) = rows.batches.next().await {
         let batch = batch?;
         bytes = bytes.saturating_add(batch.get_array_memory_size());
         if bytes > MOST_BYTES {
@@ -47,7 +47,7 @@ async fn computed(session: &Session, analyzed: Analyzed) -> Result<Analyzed> {
         }
         batches.push(batch);
     }
-    let fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    let fields: Vec<Field> = rows.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
     let schema = Arc::new(Schema::new(fields));
     let batches = batches.into_iter().map(|batch| batch.with_schema(schema.clone())).collect::<Result<Vec<_>, _>>();
     let batches = batches.map_err(|error| Error::internal("rows do not have the columns of their plan").caused_by(error))?;

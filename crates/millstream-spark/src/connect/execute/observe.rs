@@ -1,89 +1,37 @@
-//! Metrics that users observe on the way of rows (`df.observe`): computed by an aggregation of their own when the rows were sent.
+//! Metrics that users observe on the way of rows (`df.observe`).
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, IntervalUnit, IntervalYearMonthType, TimeUnit, TimestampMicrosecondType,
 };
-use futures::TryStreamExt;
 use millstream_core::Result;
-use spark_connect_proto::aggregate::GroupType;
+use millstream_engine::from_datafusion;
+use millstream_engine::observe::Observed;
 use spark_connect_proto::execute_plan_response::ObservedMetrics;
 use spark_connect_proto::expression::Literal;
 use spark_connect_proto::expression::literal::{Decimal, LiteralType};
-use spark_connect_proto::relation::RelType;
-use spark_connect_proto::{Aggregate, Relation};
 
-use super::query::visible_plan;
-use crate::analyzer::{Analyzed, visit};
-use crate::connect::session::ConnectSession;
 use crate::functions::cast::{TextStyle, text_of};
 use crate::types::to_proto;
 
-/// Metrics to compute.
-#[derive(Debug)]
-pub(super) struct Observation {
-    name: String,
-    plan_id: i64,
-    metrics: Analyzed,
-}
-
-/// The observations in a plan.
+/// What a plan observed, as clients take it.
 ///
 /// # Errors
-/// Those of analyzing the metrics.
-pub(super) async fn requested(session: &Arc<ConnectSession>, relation: &Relation) -> Result<Vec<Observation>> {
-    let mut observations = Vec::new();
-    for (name, plan_id, metrics) in aggregations(&mut relation.clone()) {
-        observations.push(Observation { name, plan_id, metrics: session.analyze(&metrics).await? });
-    }
-    Ok(observations)
-}
-
-/// The metrics of every `CollectMetrics` as an aggregation of its input.
-fn aggregations(relation: &mut Relation) -> Vec<(String, i64, Relation)> {
-    let mut found = Vec::new();
-    if let Some(RelType::CollectMetrics(collect)) = &relation.rel_type {
-        let aggregate = Aggregate {
-            input: collect.input.clone(),
-            group_type: GroupType::Groupby.into(),
-            aggregate_expressions: collect.metrics.clone(),
-            ..Aggregate::default()
-        };
-        let plan_id = relation.common.as_ref().and_then(|common| common.plan_id).unwrap_or_default();
-        let metrics = Relation { common: None, rel_type: Some(RelType::Aggregate(Box::new(aggregate))) };
-        found.push((collect.name.clone(), plan_id, metrics));
-    }
-    found.extend(visit::inputs(relation).into_iter().flat_map(aggregations));
-    found
-}
-
-/// Computes the metrics.
-///
-/// # Errors
-/// Those of running the aggregations.
-pub(super) async fn compute(session: &Arc<ConnectSession>, observations: Vec<Observation>) -> Result<Vec<ObservedMetrics>> {
-    let mut computed = Vec::new();
-    for Observation { name, plan_id, metrics } in observations {
-        let schema = metrics.schema();
-        let (_, rows) = session.engine.rows(visible_plan(metrics)?).await?;
-        let batches: Vec<RecordBatch> = rows.try_collect().await?;
-        let row = batches.iter().find(|batch| batch.num_rows() > 0);
-        let values = schema.fields().iter().enumerate().map(|(index, field)| match row {
-            Some(row) => literal(row.column(index), field),
-            None => Ok(null(field)),
-        });
-        computed.push(ObservedMetrics {
+/// `INTERNAL_ERROR` for values that have no array.
+pub(super) fn answer(observed: Vec<Observed>) -> Result<Vec<ObservedMetrics>> {
+    let metrics = |Observed { name, fields, values }: Observed| {
+        let literals = fields.iter().zip(&values).map(|(field, value)| literal(&value.to_array().map_err(from_datafusion)?, field));
+        Ok(ObservedMetrics {
             name,
-            plan_id,
-            keys: schema.fields().iter().map(|field| field.name().clone()).collect(),
-            values: values.collect::<Result<_>>()?,
+            keys: fields.iter().map(|field| field.name().clone()).collect(),
+            values: literals.collect::<Result<_>>()?,
             ..ObservedMetrics::default()
-        });
-    }
-    Ok(computed)
+        })
+    };
+    observed.into_iter().map(metrics).collect()
 }
 
 fn null(field: &Field) -> Literal {
@@ -137,26 +85,8 @@ fn literal(column: &Arc<dyn Array>, field: &Field) -> Result<Literal> {
 #[cfg(test)]
 mod tests {
     use arrow::array::{ArrayRef, Decimal128Array, Int64Array, StringArray};
-    use spark_connect_proto::{CollectMetrics, Limit, Range};
 
     use super::*;
-
-    #[test]
-    fn every_observation_of_a_plan_is_found() {
-        let range = Relation { common: None, rel_type: Some(RelType::Range(Range { end: 3, step: 1, ..Range::default() })) };
-        let observe = |name: &str, input: Relation| Relation {
-            common: None,
-            rel_type: Some(RelType::CollectMetrics(Box::new(CollectMetrics {
-                input: Some(Box::new(input)),
-                name: name.to_owned(),
-                metrics: vec![],
-            }))),
-        };
-        let inner = observe("inner", range);
-        let limit = Relation { common: None, rel_type: Some(RelType::Limit(Box::new(Limit { input: Some(Box::new(inner)), limit: 1 }))) };
-        let names: Vec<String> = aggregations(&mut observe("outer", limit)).into_iter().map(|(name, ..)| name).collect();
-        assert_eq!(names, ["outer", "inner"]);
-    }
 
     #[test]
     fn values_become_literals() {

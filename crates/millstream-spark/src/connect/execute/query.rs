@@ -15,7 +15,7 @@ use spark_connect_proto::{DataType, ExecutePlanResponse, Relation, data_type};
 use super::batches::{self, Batches};
 use super::{Answers, observe};
 use crate::analyzer::{Analyzed, Attribute};
-use crate::connect::{catalog, command, show};
+use crate::connect::{catalog, show, statement};
 use crate::types::struct_to_proto;
 
 /// Sends the rows of a relation.
@@ -37,7 +37,7 @@ pub(super) async fn run(answers: &Answers, relation: Relation) -> Result<()> {
             let rows = catalog::run(session, catalog).await?;
             send_rows(answers, &rows).await
         }
-        Some(RelType::Sql(_) | RelType::WithRelations(_)) => match command::statement(session, &relation).await? {
+        Some(RelType::Sql(_) | RelType::WithRelations(_)) => match statement::run(session, &relation).await? {
             Some(rows) => send_rows(answers, &rows).await,
             None => stream(answers, &relation).await,
         },
@@ -51,11 +51,10 @@ async fn stream(answers: &Answers, relation: &Relation) -> Result<()> {
     let analyzed = session.analyze(relation).await?;
     let schema = analyzed.schema();
     let plan = visible_plan(analyzed)?;
-    let observations = observe::requested(session, relation).await?;
-    let (_, mut rows) = session.engine.rows(plan).await?;
+    let mut rows = session.engine.rows(plan).await?;
     send_schema(answers, schema.fields()).await;
     let mut batches = Batches::new(schema.fields(), &session.confs.time_zone());
-    while let Some(next) = rows.next().await {
+    while let Some(next) = rows.batches.next().await {
         for batch in batches.split(&next?)? {
             send_batch(answers, batch).await;
         }
@@ -64,7 +63,7 @@ async fn stream(answers: &Answers, relation: &Relation) -> Result<()> {
         send_batch(answers, batches.nothing()?).await;
     }
     send_metrics(answers, batches.rows()).await;
-    let observed = observe::compute(session, observations).await?;
+    let observed = observe::answer(rows.observed()?)?;
     if !observed.is_empty() {
         answers.push(ExecutePlanResponse { observed_metrics: observed, ..ExecutePlanResponse::default() }).await;
     }

@@ -85,7 +85,11 @@ pub(super) async fn open(session: &ConnectSession, wanted: &Wanted, schema: &Sch
         Ok(sink) => sink,
         // As in Spark, the values of options are looked at when the query runs.
         Err(error) if error.kind() == ErrorKind::Invalid && error.code() != NO_PATH && (is_file || format == "console") => {
-            Arc::new(LateRefusal { description: format!("FileSink[{}]", request.path.unwrap_or_default()), is_file, error: Mutex::new(Some(error)) })
+            Arc::new(LateRefusal {
+                description: format!("FileSink[{}]", request.path.unwrap_or_default()),
+                is_file,
+                error: Mutex::new(Some(error)),
+            })
         }
         Err(error) => return Err(error),
     };

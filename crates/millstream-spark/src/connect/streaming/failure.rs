@@ -79,7 +79,10 @@ mod tests {
     #[test]
     fn only_named_conditions_stand_in_brackets() {
         let cases = [
-            (Error::invalid("DIVIDE_BY_ZERO", "Division by zero").with_sqlstate("22012"), "[DIVIDE_BY_ZERO] Division by zero SQLSTATE: 22012"),
+            (
+                Error::invalid("DIVIDE_BY_ZERO", "Division by zero").with_sqlstate("22012"),
+                "[DIVIDE_BY_ZERO] Division by zero SQLSTATE: 22012",
+            ),
             (Error::invalid("_LEGACY_ERROR_TEMP_3102", "not supported"), "not supported"),
             (Error::invalid("IllegalArgumentException", "no"), "no"),
             (Error::internal("x").caused_by(Error::invalid("OUR_CODE", "inner")), "[INTERNAL_ERROR] x: inner"),

@@ -104,7 +104,11 @@ async fn initialise(session: &ConnectSession, python: &PythonCommand, function: 
 /// A text as a part of a URL.
 fn encoded(text: &str) -> String {
     text.bytes()
-        .map(|byte| if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .map(
+            |byte| {
+                if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+            },
+        )
         .collect()
 }
 
@@ -117,9 +121,8 @@ fn analyzed(rows: SpooledTable, schema: &Schema, bytes: u64, prefix: &str) -> Re
     let internal_schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let table = Arc::new(rows.with_schema(internal_schema));
     let relation = TableRelation { table, label: "foreachBatch".to_owned(), size_bytes: bytes };
-    let columns = (0..schema.fields().len()).map(|number| {
-        Expr::Column(Column::new(Some("batch"), internal(number))).alias(internal(number))
-    });
+    let columns =
+        (0..schema.fields().len()).map(|number| Expr::Column(Column::new(Some("batch"), internal(number))).alias(internal(number)));
     let plan = LogicalPlanBuilder::scan("batch", provider_as_source(Arc::new(relation)), None)
         .and_then(|scan| scan.project(columns.collect::<Vec<_>>()))
         .and_then(LogicalPlanBuilder::build)

@@ -170,9 +170,8 @@ impl Table for SpooledTable {
     }
 
     async fn scan(&self) -> Result<Vec<Arc<dyn Split>>> {
-        let relabelled = self.splits.iter().map(|split| {
-            Arc::new(Relabelled { split: split.clone(), schema: self.schema.clone() }) as Arc<dyn Split>
-        });
+        let relabelled =
+            self.splits.iter().map(|split| Arc::new(Relabelled { split: split.clone(), schema: self.schema.clone() }) as Arc<dyn Split>);
         Ok(relabelled.collect())
     }
 }
@@ -245,8 +244,12 @@ fn from_file(file: Arc<SpoolFile>) -> BatchStream {
         };
         for batch in batches {
             let batch = batch.map_err(|error| {
-                Error::new(ErrorKind::SinkUnavailable, "SPOOL_READ_FAILED", "cannot read the rows of a batch back from the temporary directory")
-                    .caused_by(error)
+                Error::new(
+                    ErrorKind::SinkUnavailable,
+                    "SPOOL_READ_FAILED",
+                    "cannot read the rows of a batch back from the temporary directory",
+                )
+                .caused_by(error)
             });
             if sender.blocking_send(batch).is_err() {
                 break;

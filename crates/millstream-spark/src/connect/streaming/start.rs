@@ -178,7 +178,8 @@ async fn wanted(
 /// The name of a memory sink's query names a view.
 fn check_memory(wanted: &Wanted) -> Result<()> {
     destination::refuse_partitions("memory", &wanted.partition_by)?;
-    let name = wanted.name.as_deref().ok_or_else(|| Error::invalid("_LEGACY_ERROR_TEMP_1194", "queryName must be specified for memory sink"))?;
+    let name =
+        wanted.name.as_deref().ok_or_else(|| Error::invalid("_LEGACY_ERROR_TEMP_1194", "queryName must be specified for memory sink"))?;
     if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         return Ok(());
     }
@@ -205,7 +206,9 @@ async fn memory_view(session: &ConnectSession, sink: &Arc<dyn Sink>, schema: &Sc
 fn continuous(analyzed: &Analyzed) -> Result<Trigger> {
     let sources = millstream_engine::plan::stream_formats(&analyzed.plan)?;
     match sources.iter().find(|format| !matches!(**format, "rate" | "kafka")) {
-        Some(format) => Err(Error::invalid("_LEGACY_ERROR_TEMP_3102", format!("Data source {format} does not support continuous processing."))),
+        Some(format) => {
+            Err(Error::invalid("_LEGACY_ERROR_TEMP_3102", format!("Data source {format} does not support continuous processing.")))
+        }
         None => {
             tracing::info!("a continuous trigger was asked for: the query runs in micro-batches without pause");
             Ok(Trigger::Default)

@@ -215,7 +215,8 @@ async fn a_name_is_taken_until_it_is_let_go() {
     let queries = Arc::new(Queries::default());
     let first = queries.reserve(Some("q")).unwrap();
     assert_eq!(queries.reserve(Some("q")).unwrap_err().code(), "IllegalArgumentException");
-    let (_other, _unnamed, _second_unnamed) = (queries.reserve(Some("Q")).unwrap(), queries.reserve(None).unwrap(), queries.reserve(None).unwrap());
+    let (_other, _unnamed, _second_unnamed) =
+        (queries.reserve(Some("Q")).unwrap(), queries.reserve(None).unwrap(), queries.reserve(None).unwrap());
     drop(first);
     queries.reserve(Some("q")).unwrap();
 }
@@ -250,7 +251,11 @@ async fn the_checkpoint_is_where_the_query_or_the_session_says() {
     let session = session();
     let place = |options: Options, name: Option<&'static str>, temporary: bool| {
         let session = session.clone();
-        async move { location::checkpoint(&session, &options, name, temporary).await.map(|place| (place.location.url.path().to_owned(), place.temporary.is_some())) }
+        async move {
+            location::checkpoint(&session, &options, name, temporary)
+                .await
+                .map(|place| (place.location.url.path().to_owned(), place.temporary.is_some()))
+        }
     };
     let given = Options::new().with("CHECKPOINTLOCATION", "/given");
     assert_eq!(place(given.clone(), None, true).await.unwrap(), ("/given".to_owned(), false));
@@ -275,7 +280,10 @@ async fn sinks_refuse_what_spark_refuses() {
                 name: Some("q".to_owned()),
                 mode,
             };
-            destination::open(&session, &wanted, &schema).await.map(|sink| sink.description()).map_err(|error: Error| error.code().to_owned())
+            destination::open(&session, &wanted, &schema)
+                .await
+                .map(|sink| sink.description())
+                .map_err(|error: Error| error.code().to_owned())
         }
     };
     let path: &[(&str, &str)] = &[("path", "/out")];

@@ -43,7 +43,10 @@ pub(super) fn requested(trigger: Option<&Requested>) -> Result<TriggerMode> {
 
 fn interval_ms(text: &str) -> Result<u64> {
     u64::try_from(parse_fixed_ms(text)?).map_err(|_| {
-        Error::invalid("IllegalArgumentException", format!("requirement failed: the interval of trigger should not be negative, '{text}' is"))
+        Error::invalid(
+            "IllegalArgumentException",
+            format!("requirement failed: the interval of trigger should not be negative, '{text}' is"),
+        )
     })
 }
 
@@ -57,8 +60,11 @@ pub(super) fn refuse_real_time(format: &str, is_update: bool, duration_ms: i64) 
         .with_sqlstate("0A000");
     }
     if !is_update {
-        return Error::invalid("STREAMING_REAL_TIME_MODE.OUTPUT_MODE_NOT_SUPPORTED", "Streaming real-time mode takes output mode update only")
-            .with_sqlstate("0A000");
+        return Error::invalid(
+            "STREAMING_REAL_TIME_MODE.OUTPUT_MODE_NOT_SUPPORTED",
+            "Streaming real-time mode takes output mode update only",
+        )
+        .with_sqlstate("0A000");
     }
     if duration_ms < MIN_REAL_TIME_MS {
         return Error::invalid(

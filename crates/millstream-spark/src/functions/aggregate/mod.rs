@@ -23,6 +23,8 @@ use millstream_core::Result;
 
 use super::{Call, Typed, faults};
 
+pub(super) use quantiles::as_double as interval_as_double;
+
 /// What may follow the arguments of an aggregate function.
 #[derive(Clone, Debug, Default)]
 pub struct Clauses {

@@ -73,7 +73,7 @@ fn approx_percentile(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
 }
 
 /// A value of any type with numbers behind it as a double.
-pub(super) fn as_double(value: Typed) -> Typed {
+pub(in crate::functions) fn as_double(value: Typed) -> Typed {
     if value.data_type == DataType::Float64 {
         return value;
     }

@@ -224,10 +224,12 @@ impl Kernel for Flatten {
         let inner = downcast::lists(outer.values())?;
         let mut builder = ListBuilder::new(self.element.clone(), &[inner.values()])?;
         for row in 0..outer.len() {
-            match nested::range(outer, row).and_then(|mut range| range.try_fold(Vec::new(), |mut ranges, index| {
-                ranges.push(nested::range(inner, index)?);
-                Some(ranges)
-            })) {
+            match nested::range(outer, row).and_then(|mut range| {
+                range.try_fold(Vec::new(), |mut ranges, index| {
+                    ranges.push(nested::range(inner, index)?);
+                    Some(ranges)
+                })
+            }) {
                 Some(ranges) => {
                     ranges.into_iter().for_each(|range| builder.extend(0, range));
                     builder.end()?;

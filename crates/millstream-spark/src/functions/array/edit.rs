@@ -135,12 +135,7 @@ struct Remove {
 }
 
 /// The elements for which a predicate holds, of the rows that are not null.
-fn keep(
-    arrays: &ArrayRef,
-    element: &FieldRef,
-    is_null: impl Fn(usize) -> bool,
-    keeps: impl Fn(usize, usize) -> bool,
-) -> Result<ArrayRef> {
+fn keep(arrays: &ArrayRef, element: &FieldRef, is_null: impl Fn(usize) -> bool, keeps: impl Fn(usize, usize) -> bool) -> Result<ArrayRef> {
     let lists = downcast::lists(arrays)?;
     let mut builder = ListBuilder::new(element.clone(), &[lists.values()])?;
     for row in 0..lists.len() {
@@ -195,7 +190,8 @@ impl Kernel for Compact {
 fn array_compact(call: &Call<'_>) -> Result<Typed> {
     call.arity(1..=1)?;
     let (array, element) = array(call, 0)?;
-    let element: FieldRef = Arc::new(element.as_ref().clone().with_nullable(element.is_nullable() && *element.data_type() == DataType::Null));
+    let element: FieldRef =
+        Arc::new(element.as_ref().clone().with_nullable(element.is_nullable() && *element.data_type() == DataType::Null));
     let nullable = array.nullable;
     Ok(scalar("array_compact", Compact { element: element.clone() }, vec![array], DataType::List(element), nullable))
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ListArray};
-use arrow::datatypes::{DataType, FieldRef, Fields};
 use arrow::compute::nullif;
+use arrow::datatypes::{DataType, FieldRef, Fields};
 use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayBuilder, ArrayRef, PrimitiveBuilder};
+use arrow::array::{Array, ArrayRef, PrimitiveBuilder};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, DurationMicrosecondType, Field, Int8Type, Int16Type, Int32Type, Int64Type,
     IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, TimeUnit, TimestampMicrosecondType,
@@ -163,9 +163,7 @@ impl Kernel for Sequence {
             let bounds = (bound(starts, row)?, bound(stops, row)?);
             let step = match (steps.first(), bounds) {
                 (Some(steps), (Some(_), Some(_))) => self.step(steps, row, dates)?,
-                (None, (Some(start), Some(stop))) => {
-                    Some(Calendar { days: if start <= stop { 1 } else { -1 }, ..Calendar::default() })
-                }
+                (None, (Some(start), Some(stop))) => Some(Calendar { days: if start <= stop { 1 } else { -1 }, ..Calendar::default() }),
                 _ => None,
             };
             let times = match (bounds, step) {
@@ -191,8 +189,13 @@ impl Kernel for Sequence {
 fn sequence(call: &Call<'_>) -> Result<Typed> {
     call.arity(2..=3)?;
     let wrong = || {
-        let types: Vec<String> =
-            call.arguments.iter().enumerate().filter_map(|(index, _)| call.value(index).ok()).map(|value| types::ddl_type(&value.data_type)).collect();
+        let types: Vec<String> = call
+            .arguments
+            .iter()
+            .enumerate()
+            .filter_map(|(index, _)| call.value(index).ok())
+            .map(|value| types::ddl_type(&value.data_type))
+            .collect();
         faults::mismatch(
             "SEQUENCE_WRONG_INPUT_TYPES",
             format!(

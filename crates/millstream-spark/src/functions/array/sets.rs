@@ -110,7 +110,8 @@ fn combined(call: &Call<'_>, operation: Operation) -> Result<Typed> {
         Operation::Intersect => first.is_nullable() && second.is_nullable(),
         Operation::Except => first.is_nullable(),
     };
-    let element: FieldRef = Arc::new(Field::new("element", first.data_type().clone(), may_contain_null).with_metadata(first.metadata().clone()));
+    let element: FieldRef =
+        Arc::new(Field::new("element", first.data_type().clone(), may_contain_null).with_metadata(first.metadata().clone()));
     let name = match operation {
         Operation::Union => "array_union",
         Operation::Intersect => "array_intersect",

@@ -151,10 +151,12 @@ impl TimestampAdd {
 impl Kernel for TimestampAdd {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let (quantities, times) = (arguments.array(0)?, arguments.array(1)?);
-        let sums = downcast::map2::<TimestampMicrosecondType, Int64Type, TimestampMicrosecondType>(&times, &quantities, |micros, quantity| {
-            let sum = self.add(micros, quantity);
-            sum.map(Some).ok_or_else(|| faults::row("DATETIME_OVERFLOW", "22008", format!("{quantity} units after that time is no timestamp")))
-        })?;
+        let sums =
+            downcast::map2::<TimestampMicrosecondType, Int64Type, TimestampMicrosecondType>(&times, &quantities, |micros, quantity| {
+                let sum = self.add(micros, quantity);
+                sum.map(Some)
+                    .ok_or_else(|| faults::row("DATETIME_OVERFLOW", "22008", format!("{quantity} units after that time is no timestamp")))
+            })?;
         Ok(Arc::new(sums.with_data_type(times.data_type().clone())))
     }
 }
@@ -251,7 +253,8 @@ impl MonthsBetween {
 impl Kernel for MonthsBetween {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let (ends, starts, rounds) = (arguments.array(0)?, arguments.array(1)?, arguments.array(2)?);
-        let (ends, starts) = (downcast::primitive::<TimestampMicrosecondType>(&ends)?, downcast::primitive::<TimestampMicrosecondType>(&starts)?);
+        let (ends, starts) =
+            (downcast::primitive::<TimestampMicrosecondType>(&ends)?, downcast::primitive::<TimestampMicrosecondType>(&starts)?);
         let rounds = downcast::booleans(&rounds)?;
         let mut result = PrimitiveBuilder::<Float64Type>::with_capacity(ends.len());
         for ((end, start), round) in ends.iter().zip(starts).zip(rounds) {
@@ -267,8 +270,7 @@ impl Kernel for MonthsBetween {
 fn months_between(call: &Call<'_>) -> Result<Typed> {
     call.arity(2..=3)?;
     let (end, start) = (call.timestamp(0)?, call.timestamp(1)?);
-    let round =
-        if call.len() == 3 { call.boolean(2)? } else { Typed::literal(datafusion::scalar::ScalarValue::Boolean(Some(true))) };
+    let round = if call.len() == 3 { call.boolean(2)? } else { Typed::literal(datafusion::scalar::ScalarValue::Boolean(Some(true))) };
     let nullable = end.nullable || start.nullable || round.nullable;
     let kernel = MonthsBetween { zone: call.settings.time_zone };
     Ok(scalar("months_between", kernel, vec![end, start, round], DataType::Float64, nullable))

@@ -62,13 +62,16 @@ struct MakeTimestamp {
     /// The zone of the wall clock; `None` to keep the wall clock.
     zone: Option<TimeZone>,
     fails: bool,
+    /// Even names that are no zones give null.
+    forgiving: bool,
 }
 
 /// A wall clock of its parts, microseconds since 1970-01-01 00:00:00.
 fn wall_clock(date: [i32; 3], hour: i32, minute: i32, seconds: i128) -> Result<i64> {
     let [year, month, day] = date.map(i64::from);
     let out_of_range = || no_such_time(format!("{year}-{month}-{day} {hour}:{minute}:{} is no timestamp", seconds as f64 / 1e6));
-    let micros = i64::try_from(seconds).ok().filter(|micros| (0..=60 * MICROS_PER_SECOND + 999_999).contains(micros)).ok_or_else(out_of_range)?;
+    let micros =
+        i64::try_from(seconds).ok().filter(|micros| (0..=60 * MICROS_PER_SECOND + 999_999).contains(micros)).ok_or_else(out_of_range)?;
     if micros > 60 * MICROS_PER_SECOND {
         let message = "a second of 60 has no fraction: the seconds go from 0 to 59.999999, and 60 is the next minute";
         return Err(faults::row("INVALID_FRACTION_OF_SECOND", "22023", message));
@@ -97,7 +100,8 @@ impl Kernel for MakeTimestamp {
         for row in 0..years.len() {
             let parts = [years, months, days, hours, minutes].map(|part| downcast::value(part, row));
             let zone = names.map(|names| downcast::text(names, row));
-            let ([Some(year), Some(month), Some(day), Some(hour), Some(minute)], Some(seconds)) = (parts, downcast::value(seconds, row)) else {
+            let ([Some(year), Some(month), Some(day), Some(hour), Some(minute)], Some(seconds)) = (parts, downcast::value(seconds, row))
+            else {
                 result.append_null();
                 continue;
             };
@@ -105,10 +109,16 @@ impl Kernel for MakeTimestamp {
                 result.append_null();
                 continue;
             }
-            let instant = wall_clock([year, month, day], hour, minute, seconds).and_then(|local| match zone.flatten() {
-                Some(name) => Ok(known.get(name)?.local_to_instant(local)),
-                None => Ok(self.zone.map_or(local, |zone| zone.local_to_instant(local))),
-            });
+            let zone = match zone.flatten().map(|name| known.get(name)) {
+                Some(Err(_)) if self.forgiving => {
+                    result.append_null();
+                    continue;
+                }
+                Some(named) => Some(named?),
+                None => self.zone,
+            };
+            let local = wall_clock([year, month, day], hour, minute, seconds);
+            let instant = local.map(|local| zone.map_or(local, |zone| zone.local_to_instant(local)));
             match instant {
                 Ok(micros) => result.append_value(micros),
                 Err(error) if self.fails => return Err(error),
@@ -139,7 +149,7 @@ fn make_timestamp(call: &Call<'_>, wall_clock: bool, forgiving: bool) -> Result<
         arguments.push(call.string(6)?);
     }
     let nullable = !fails || arguments.iter().any(|argument| argument.nullable);
-    let kernel = MakeTimestamp { zone: (!wall_clock).then_some(call.settings.time_zone), fails };
+    let kernel = MakeTimestamp { zone: (!wall_clock).then_some(call.settings.time_zone), fails, forgiving };
     Ok(scalar("make_timestamp", kernel, arguments, data_type, nullable))
 }
 

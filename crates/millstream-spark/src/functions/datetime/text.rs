@@ -279,4 +279,3 @@ fn from_unixtime(call: &Call<'_>) -> Result<Typed> {
     let kernel = Format { zone: call.settings.time_zone, of_seconds: true };
     Ok(scalar("from_unixtime", kernel, vec![seconds, pattern], DataType::Utf8, true))
 }
-

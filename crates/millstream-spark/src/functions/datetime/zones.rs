@@ -89,7 +89,9 @@ impl Kernel for ConvertTimezone {
         for row in 0..times.len() {
             let zones = (downcast::text(sources, row), downcast::text(targets, row));
             result.append_option(match (zones, downcast::value(times, row)) {
-                ((Some(source), Some(target)), Some(local)) => Some(to.get(target)?.instant_to_local(from.get(source)?.local_to_instant(local))),
+                ((Some(source), Some(target)), Some(local)) => {
+                    Some(to.get(target)?.instant_to_local(from.get(source)?.local_to_instant(local)))
+                }
                 _ => None,
             });
         }

@@ -12,8 +12,8 @@ use datafusion_spark::function::hash;
 use millstream_core::Result;
 
 use super::{Arguments, Call, Functions, Kernel, Typed, faults, scalar, udf};
-pub(super) use murmur::murmur3_bytes;
 use murmur::Murmur;
+pub(super) use murmur::murmur3_bytes;
 use values::{Algorithm, hasher};
 use xx::Xx;
 
@@ -101,4 +101,3 @@ fn hash_rows<A: Algorithm, T: ArrowPrimitiveType>(
     }
     Ok(std::sync::Arc::new(PrimitiveArray::<T>::from_iter_values(states.into_iter().map(result))))
 }
-

@@ -125,9 +125,7 @@ fn double_bits(value: f64) -> i64 {
 /// The fewest bytes that hold a number in two's complement, as `BigInteger.toByteArray` gives them.
 fn shortest(bytes: &[u8; 16]) -> &[u8] {
     let sign = if bytes.first().is_some_and(|first| *first >= 0x80) { 0xff } else { 0 };
-    let extra = bytes
-        .windows(2)
-        .take_while(|pair| matches!(pair, [first, second] if *first == sign && (second & 0x80) == (sign & 0x80)))
-        .count();
+    let extra =
+        bytes.windows(2).take_while(|pair| matches!(pair, [first, second] if *first == sign && (second & 0x80) == (sign & 0x80))).count();
     bytes.get(extra..).unwrap_or(bytes)
 }

@@ -110,7 +110,8 @@ impl Kernel for AddInterval {
             return Ok(Arc::new(result.finish()));
         }
         let times = downcast::primitive::<TimestampMicrosecondType>(&values)?;
-        let mut result = PrimitiveBuilder::<TimestampMicrosecondType>::with_capacity(times.len()).with_data_type(values.data_type().clone());
+        let mut result =
+            PrimitiveBuilder::<TimestampMicrosecondType>::with_capacity(times.len()).with_data_type(values.data_type().clone());
         for row in 0..times.len() {
             result.append_option(match (downcast::value(times, row), self.interval(&intervals, row)?) {
                 (Some(time), Some(interval)) => self.time(time, interval)?,
@@ -143,7 +144,8 @@ fn add_interval(call: &Call<'_>, sign: i32, fails: bool) -> Result<Typed> {
         DataType::Date32 | DataType::Utf8 | DataType::Null => cast::implicit(value, &types::timestamp(), call.settings)?,
         other => return Err(faults::unexpected_type(call.name, 0, "(\"DATE\" or \"TIMESTAMP\")", other)),
     };
-    let zone = if value.data_type == DataType::Timestamp(TimeUnit::Microsecond, None) { TimeZone::Offset(0) } else { call.settings.time_zone };
+    let zone =
+        if value.data_type == DataType::Timestamp(TimeUnit::Microsecond, None) { TimeZone::Offset(0) } else { call.settings.time_zone };
     let nullable = value.nullable || interval.nullable || !fails;
     let kernel = AddInterval { sign, zone, fails, ansi: call.settings.ansi && fails };
     let data_type = value.data_type.clone();

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, PrimitiveBuilder};
 use arrow::datatypes::{
-    DataType, Decimal128Type, DurationMicrosecondType, Float64Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType,
+    DataType, Decimal128Type, DurationMicrosecondType, Float64Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit,
+    IntervalYearMonthType,
 };
 use millstream_core::{Error, Result};
 
@@ -92,7 +93,11 @@ impl Scale {
     fn outcome<T>(self, result: Option<T>, number: Number) -> Result<Option<T>> {
         if self.operation == Operation::Divide && number.is_zero() {
             return if self.fails {
-                Err(faults::row("INTERVAL_DIVIDED_BY_ZERO", "22012", "an interval is divided by zero: use `try_divide` to get NULL instead"))
+                Err(faults::row(
+                    "INTERVAL_DIVIDED_BY_ZERO",
+                    "22012",
+                    "an interval is divided by zero: use `try_divide` to get NULL instead",
+                ))
             } else {
                 Ok(None)
             };
@@ -137,7 +142,8 @@ fn number(numbers: &ArrayRef, row: usize) -> Result<Option<Number>> {
     Ok(Some(match numbers.data_type() {
         DataType::Int64 => Number::Integer(downcast::primitive::<Int64Type>(numbers)?.value(row)),
         DataType::Decimal128(_, scale) => {
-            let power = 10_i128.checked_pow(u32::from(scale.unsigned_abs())).ok_or_else(|| Error::internal("a decimal has at most 38 digits"))?;
+            let power =
+                10_i128.checked_pow(u32::from(scale.unsigned_abs())).ok_or_else(|| Error::internal("a decimal has at most 38 digits"))?;
             Number::Decimal { unscaled: downcast::primitive::<Decimal128Type>(numbers)?.value(row), power }
         }
         _ => Number::Float(downcast::primitive::<Float64Type>(numbers)?.value(row)),

@@ -31,11 +31,15 @@ fn from_json(call: &Call<'_>) -> Result<Typed> {
             if let DataType::Struct(pair) = entries.data_type()
                 && pair.first().is_some_and(|key| *key.data_type() != DataType::Utf8)
             {
-                return Err(faults::mismatch("INVALID_JSON_MAP_KEY_TYPE", "the keys of the maps in the schema of `from_json` must be strings"));
+                return Err(faults::mismatch(
+                    "INVALID_JSON_MAP_KEY_TYPE",
+                    "the keys of the maps in the schema of `from_json` must be strings",
+                ));
             }
         }
         other => {
-            let message = format!("the schema of `from_json` is {} but must be a struct, an array, a map or a variant", types::ddl_type(other));
+            let message =
+                format!("the schema of `from_json` is {} but must be a struct, an array, a map or a variant", types::ddl_type(other));
             return Err(faults::mismatch("INVALID_JSON_SCHEMA", message));
         }
     }
@@ -87,7 +91,8 @@ fn to_json(call: &Call<'_>) -> Result<Typed> {
     let style = JsonStyle::of(&formats::options(call, 1)?, call.settings)?;
     let value = call.value(0)?;
     if !matches!(value.data_type, DataType::Struct(_) | DataType::List(_) | DataType::Map(..)) {
-        let message = format!("the value of `to_json` is {} but must be a struct, an array, a map or a variant", types::ddl_type(&value.data_type));
+        let message =
+            format!("the value of `to_json` is {} but must be a struct, an array, a map or a variant", types::ddl_type(&value.data_type));
         return Err(faults::mismatch("INVALID_JSON_SCHEMA", message));
     }
     let nullable = value.nullable;

@@ -88,9 +88,9 @@ impl Inference<'_> {
                     let number = cursor.number()?;
                     let kind = match number.long() {
                         Some(_) => Kind::Long,
-                        None if number.integral || options.prefers_decimal => {
-                            decimal_shape(number.raw).and_then(|(precision, scale)| decimal(precision.max(scale), scale)).unwrap_or(Kind::Double)
-                        }
+                        None if number.integral || options.prefers_decimal => decimal_shape(number.raw)
+                            .and_then(|(precision, scale)| decimal(precision.max(scale), scale))
+                            .unwrap_or(Kind::Double),
                         None => Kind::Double,
                     };
                     primitive(kind)

@@ -24,10 +24,10 @@ use crate::types;
 use cursor::{Cursor, Fault, Syntax};
 use path::Path;
 
-pub(crate) use cursor::{Cursor as JsonCursor, Fault as JsonFault, Syntax as JsonSyntax};
-pub(crate) use text::unescape;
 pub(super) use build::check_corrupt_record;
+pub(crate) use cursor::{Cursor as JsonCursor, Fault as JsonFault, Syntax as JsonSyntax};
 pub(super) use infer::decimal_shape;
+pub(crate) use text::unescape;
 pub use tuple::json_tuple_values;
 pub(crate) use write::{JsonStyle, JsonWriter, quoted};
 

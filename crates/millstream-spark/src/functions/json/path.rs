@@ -252,12 +252,10 @@ pub(super) fn copy(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), Fau
             }
             out.push(b']');
         }
-        b'-' | b'0'..=b'9' => {
-            match cursor.non_number() {
-                Some(value) => out.extend_from_slice(non_number_text(value).as_bytes()),
-                None => copy_number(&cursor.number()?, out),
-            }
-        }
+        b'-' | b'0'..=b'9' => match cursor.non_number() {
+            Some(value) => out.extend_from_slice(non_number_text(value).as_bytes()),
+            None => copy_number(&cursor.number()?, out),
+        },
         _ => match cursor.non_number() {
             Some(value) => out.extend_from_slice(non_number_text(value).as_bytes()),
             None => {

@@ -49,7 +49,14 @@ pub(super) struct HigherOrder<K> {
 
 impl<K: LambdaKernel> HigherOrder<K> {
     /// A call of the function: the values first, then the lambdas.
-    pub(super) fn call(name: &'static str, kernel: K, values: Vec<Typed>, lambdas: Vec<Body>, data_type: DataType, nullable: bool) -> Typed {
+    pub(super) fn call(
+        name: &'static str,
+        kernel: K,
+        values: Vec<Typed>,
+        lambdas: Vec<Body>,
+        data_type: DataType,
+        nullable: bool,
+    ) -> Typed {
         let function = HigherOrder {
             name,
             kernel,
@@ -178,8 +185,11 @@ impl<'a> Evaluation<'a> {
         if rows.is_empty() {
             return Ok(new_empty_array(&declared.result));
         }
-        let parameters =
-            parameters.iter().zip(&declared.parameters).map(|(values, field)| nested::relabel(values, field.data_type())).collect::<Result<Vec<_>>>()?;
+        let parameters = parameters
+            .iter()
+            .zip(&declared.parameters)
+            .map(|(values, field)| nested::relabel(values, field.data_type()))
+            .collect::<Result<Vec<_>>>()?;
         let given: Vec<Box<dyn Fn() -> DfResult<ArrayRef>>> = parameters
             .into_iter()
             .map(|values| {

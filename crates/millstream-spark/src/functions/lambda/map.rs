@@ -8,7 +8,7 @@ use millstream_core::{Error, Result};
 use super::super::array::{Width, common_element};
 use super::super::downcast::{self, arrow_error};
 use super::super::map::{MapBuilder, check_key_type};
-use super::super::{Call, Functions, Typed, cast, faults, keys, nested};
+use super::super::{Call, Functions, Typed, cast, coercion, faults, keys, nested};
 use super::evaluation::LambdaKernel;
 use super::{Body, Elements, Evaluation, HigherOrder, parameter};
 use crate::types;
@@ -155,7 +155,12 @@ impl LambdaKernel for MapZipWith {
 fn map_zip_with(call: &Call<'_>) -> Result<Typed> {
     call.arity(3..=3)?;
     let ((left, left_key, first), (right, right_key, second)) = (map_argument(call, 0)?, map_argument(call, 1)?);
-    let Some(key) = common_element(left_key.data_type(), right_key.data_type(), Width::Tight, call.settings) else {
+    let common = if call.settings.ansi {
+        common_element(left_key.data_type(), right_key.data_type(), Width::Tight, call.settings)
+    } else {
+        coercion::common_type(left_key.data_type(), right_key.data_type(), call.settings)
+    };
+    let Some(key) = common else {
         let message = format!(
             "`map_zip_with` takes two maps with keys of one type, not \"{}\" and \"{}\"",
             types::ddl_type(&left.data_type),
@@ -169,8 +174,7 @@ fn map_zip_with(call: &Call<'_>) -> Result<Typed> {
     };
     let (left, right) = (with_key(left, &first)?, with_key(right, &second)?);
     let key = left_key.as_ref().clone().with_data_type(key);
-    let parameters =
-        vec![parameter("k", &key), parameter("x", &first).with_nullable(true), parameter("y", &second).with_nullable(true)];
+    let parameters = vec![parameter("k", &key), parameter("x", &first).with_nullable(true), parameter("y", &second).with_nullable(true)];
     let lambda = Body::resolve(call, 2, parameters, 3..=3)?;
     let data_type = types::map_of(key, lambda.field("value").as_ref().clone());
     let nullable = left.nullable || right.nullable;

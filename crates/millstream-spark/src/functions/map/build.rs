@@ -121,7 +121,8 @@ fn map_concat(call: &Call<'_>) -> Result<Typed> {
         common = Some(match common {
             None => (key.data_type().clone(), value.data_type().clone(), value.is_nullable()),
             Some((keys, values, nullable)) => {
-                let keys = coercion::common_type(&keys, key.data_type(), call.settings).filter(|_| is_text(&keys) == is_text(key.data_type()));
+                let keys = coercion::common_type(&keys, key.data_type(), call.settings)
+                    .filter(|_| !call.settings.ansi || is_text(&keys) == is_text(key.data_type()));
                 let values = coercion::common_type(&values, value.data_type(), call.settings);
                 match (keys, values) {
                     (Some(keys), Some(values)) => (keys, values, nullable || value.is_nullable()),

@@ -1,19 +1,28 @@
 //! Numbers: arithmetic, rounding, logarithms, trigonometry, number formats.
 
 mod arithmetic;
+mod bases;
+mod elementary;
+mod format_number;
+mod number_format;
 pub(super) mod operators;
+mod random;
+mod rounding;
 mod sign;
 #[cfg(test)]
 mod tests;
+
+pub(super) use number_format::number_to_char;
 
 use super::Functions;
 
 pub(super) fn register(functions: &mut Functions) {
     operators::register(functions);
     sign::register(functions);
-}
-
-/// `to_char` of a number.
-pub(super) fn number_to_char(call: &super::Call<'_>) -> millstream_core::Result<super::Typed> {
-    Err(super::faults::unresolved_routine(call.name))
+    rounding::register(functions);
+    elementary::register(functions);
+    bases::register(functions);
+    random::register(functions);
+    format_number::register(functions);
+    number_format::register(functions);
 }

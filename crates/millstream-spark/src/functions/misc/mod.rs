@@ -39,6 +39,3 @@ fn constant(call: &Call<'_>, text: &str) -> Result<Typed> {
     call.arity(0..=0)?;
     Ok(Typed::text(text))
 }
-
-
-

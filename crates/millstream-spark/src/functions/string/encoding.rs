@@ -209,7 +209,8 @@ fn unhex(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 fn cannot_convert(text: &str, format: &str, instead: &str) -> Error {
-    let message = format!("'{text}' cannot be converted to \"BINARY\" because it is not {format}: use `{instead}` for text that may not be");
+    let message =
+        format!("'{text}' cannot be converted to \"BINARY\" because it is not {format}: use `{instead}` for text that may not be");
     faults::row("CONVERSION_INVALID_INPUT", "22018", message)
 }
 

@@ -243,7 +243,11 @@ impl Specifier {
             ('a', Value::Double(number)) => number::hexadecimal(*number),
             (conversion, _) => return Err(format!("the conversion '{conversion}' does not take a value of this type")),
         };
-        if self.upper { self.pad(&text.to_uppercase(), out) } else { self.pad(&text, out) }
+        if self.upper {
+            self.pad(&text.to_uppercase(), out)
+        } else {
+            self.pad(&text, out)
+        }
         Ok(())
     }
 

@@ -234,11 +234,7 @@ fn unit(text: &str, place: usize) -> usize {
 }
 
 /// An array of texts for each row.
-pub(super) fn lists(
-    rows: &Rows,
-    contains_null: bool,
-    mut row: impl FnMut(Row<'_>, &mut StringBuilder) -> Result<()>,
-) -> Result<ArrayRef> {
+pub(super) fn lists(rows: &Rows, contains_null: bool, mut row: impl FnMut(Row<'_>, &mut StringBuilder) -> Result<()>) -> Result<ArrayRef> {
     let field = Arc::new(Field::new("element", DataType::Utf8, contains_null));
     let mut builder = ListBuilder::new(StringBuilder::new()).with_field(field);
     for at in 0..rows.len() {

@@ -50,9 +50,7 @@ impl Kernel for Test {
         Rows::of(arguments)?.booleans(|row| {
             let (within, sought) = (row.bytes(0), row.bytes(1));
             Ok(Some(match self {
-                Test::Contains if row.is_binary(0) => {
-                    sought.is_empty() || within.windows(sought.len()).any(|window| window == sought)
-                }
+                Test::Contains if row.is_binary(0) => sought.is_empty() || within.windows(sought.len()).any(|window| window == sought),
                 Test::Contains => row.text(0).contains(row.text(1)),
                 Test::StartsWith => within.starts_with(sought),
                 Test::EndsWith => within.ends_with(sought),

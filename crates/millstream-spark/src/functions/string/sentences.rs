@@ -61,7 +61,9 @@ fn sentences(text: &str) -> Vec<&str> {
             continue;
         }
         let mut firm = character != '.';
-        while let Some((_, more)) = characters.next_if(|(_, next)| matches!(next, '.' | '!' | '?' | '"' | '\'' | ')' | ']' | '}' | '”' | '’')) {
+        while let Some((_, more)) =
+            characters.next_if(|(_, next)| matches!(next, '.' | '!' | '?' | '"' | '\'' | ')' | ']' | '}' | '”' | '’'))
+        {
             firm |= matches!(more, '!' | '?');
         }
         let mut blank = false;

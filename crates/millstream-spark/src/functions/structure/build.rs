@@ -27,8 +27,11 @@ struct MakeStruct {
 impl Kernel for MakeStruct {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let columns = arguments.arrays()?;
-        let columns =
-            columns.iter().zip(&self.fields).map(|(column, field)| nested::relabel(column, field.data_type())).collect::<Result<Vec<_>>>()?;
+        let columns = columns
+            .iter()
+            .zip(&self.fields)
+            .map(|(column, field)| nested::relabel(column, field.data_type()))
+            .collect::<Result<Vec<_>>>()?;
         let structs = StructArray::try_new_with_length(self.fields.clone(), columns, None, arguments.rows()).map_err(arrow_error)?;
         Ok(Arc::new(structs))
     }
@@ -41,7 +44,8 @@ pub(super) fn make_struct(fields: Vec<(String, Typed)>) -> Typed {
         metadata.retain(|key, _| key == types::INTERVAL || key == types::VARIANT);
         metadata
     };
-    let declared = fields.iter().map(|(name, value)| Field::new(name, value.data_type.clone(), value.nullable).with_metadata(of_type(value)));
+    let declared =
+        fields.iter().map(|(name, value)| Field::new(name, value.data_type.clone(), value.nullable).with_metadata(of_type(value)));
     let declared: Fields = declared.collect();
     let values = fields.into_iter().map(|(_, value)| value).collect();
     scalar("named_struct", MakeStruct { fields: declared.clone() }, values, DataType::Struct(declared), false)

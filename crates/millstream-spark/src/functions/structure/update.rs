@@ -1,8 +1,8 @@
 //! `Column.withField` and `Column.dropFields`: a struct with fields set or left out.
 
-use arrow::datatypes::{DataType, FieldRef, Fields};
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::nullif;
+use arrow::datatypes::{DataType, FieldRef, Fields};
 use millstream_core::{Error, Result};
 
 use super::super::array::{field_of, find_field};

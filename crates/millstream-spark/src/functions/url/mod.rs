@@ -100,7 +100,8 @@ impl Kernel for Code {
                 }
                 (None, Code::TryDecode) => Ok(false),
                 (None, _) => {
-                    let message = format!("'{text}' cannot be decoded: a '%' needs two hexadecimal digits; `try_url_decode` gives NULL instead");
+                    let message =
+                        format!("'{text}' cannot be decoded: a '%' needs two hexadecimal digits; `try_url_decode` gives NULL instead");
                     Err(faults::row("CANNOT_DECODE_URL", "22546", message))
                 }
             }

@@ -227,7 +227,8 @@ impl Cast {
         let value = Typed::new(col("value"), array.data_type().clone(), true);
         let cast = explicit_to(value, to, CastMode::Try, &self.settings)?;
         let columns = DFSchema::try_from(schema.clone()).map_err(from_datafusion)?;
-        let expression = create_physical_expr(&cast.expr, &columns, &ExecutionProps::new(), &PhysicalPlanningContext::default()).map_err(from_datafusion)?;
+        let expression = create_physical_expr(&cast.expr, &columns, &ExecutionProps::new(), &PhysicalPlanningContext::default())
+            .map_err(from_datafusion)?;
         let length = array.len();
         let batch = RecordBatch::try_new(schema, vec![array]).map_err(internal)?;
         match expression.evaluate(&batch).map_err(from_datafusion)? {

@@ -22,7 +22,8 @@ impl Path {
     /// `INVALID_VARIANT_GET_PATH`.
     pub(super) fn parse(text: &str, function: &str) -> Result<Path> {
         read(text).map(|steps| Path { steps }).ok_or_else(|| {
-            let message = format!("the path '{text}' of `{function}` is invalid: it begins with '$', fields are '.name' and elements '[0]'");
+            let message =
+                format!("the path '{text}' of `{function}` is invalid: it begins with '$', fields are '.name' and elements '[0]'");
             Error::invalid("INVALID_VARIANT_GET_PATH", message).with_sqlstate("22023")
         })
     }

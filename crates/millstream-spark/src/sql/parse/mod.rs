@@ -1,24 +1,121 @@
-//! Spark SQL text as unresolved plans.
+//! Spark SQL text as unresolved plans: the messages that a Connect client would send for the same thing.
+//!
+//! Where the protocol has no message for something that SQL can say, the plan says it like this:
+//!
+//! | SQL | plan |
+//! |---|---|
+//! | `SELECT … GROUP BY …` | `Aggregate` whose `group_type` is unspecified: its columns are those of `aggregate_expressions` and no others; sets of `GROUPING SETS`, `ROLLUP` and `CUBE` are written out in `grouping_sets`; `GROUP BY ALL` is the column `ALL` |
+//! | `SELECT DISTINCT` | the same, grouped by `*` and giving `*` |
+//! | `HAVING`, `QUALIFY` | a `Filter` right above, whose condition may have aggregates or window functions |
+//! | `f(…) FILTER (WHERE c)`, `WITHIN GROUP (ORDER BY …)`, `IGNORE NULLS` | calls of `__filter`, `__within_group` and `__ignore_nulls` around the call of `f` |
+//! | `* EXCEPT (a, b)` | a call of `star except` of the star and the columns |
+//! | `NATURAL JOIN` | a join using the one column `*` |
+//! | common table expressions | `WithRelations` with the queries under their names |
+//! | subqueries in expressions | `WithRelations` with the queries under negative plan ids |
+//! | `LATERAL VIEW` | `LateralJoin` with a table function |
+//! | `t VERSION AS OF v`, `TIMESTAMP AS OF x` | the options `versionAsOf` and `timestampAsOf` of the table |
+//! | `TIMESTAMP '…'` without a zone | a cast with the evaluation mode `ANSI` |
+//! | `VALUES` | `LocalRelation` if all is literal, otherwise the table function `inline` |
+//! | `CURRENT_DATE`, `USER` and their like without brackets | columns of that name, which are calls where there is no such column |
+//! | the columns that `PIVOT` groups by | `star except` of the columns that it mentions |
+//!
+//! Operators that Spark names by themselves and not by their function (`-a`, `a << 1`, `(a, b)`) are calls with `is_internal`.
 
+mod expression;
+mod interval;
+mod lexer;
+mod number;
+mod parser;
+mod proto;
+mod query;
+mod statement;
+mod temporal;
+
+use std::collections::HashMap;
+
+use datafusion::sql::sqlparser::tokenizer::Token;
 use millstream_core::{Error, Result};
-use spark_connect_proto::Expression;
+use spark_connect_proto::{Expression, Relation};
 
-/// Parses an expression.
+use parser::Parser;
+
+pub(crate) use statement::*;
+
+/// What `:name` and `?` stand for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arguments<'a> {
+    named: &'a HashMap<String, Expression>,
+    positional: &'a [Expression],
+}
+
+/// Reads an expression, which may have an alias. Its subqueries, if there are any, are relations with the plan ids that the expression
+/// names.
 ///
 /// # Errors
-/// `PARSE_SYNTAX_ERROR`.
+/// `PARSE_SYNTAX_ERROR`, `FAILED_TO_PARSE_TOO_COMPLEX`, and conditions of literals and types.
+pub(crate) fn expression_with_subqueries(text: &str) -> Result<(Expression, Vec<Relation>)> {
+    let named = HashMap::new();
+    let arguments = Arguments { named: &named, positional: &[] };
+    not_empty(text)?;
+    Ok(parser::parse(text, &arguments, |parser| {
+        let expression = parser.named_expression()?;
+        Ok((expression, std::mem::take(&mut parser.subqueries)))
+    })?)
+}
+
+/// Reads an expression, which may have an alias.
+///
+/// # Errors
+/// As [`expression_with_subqueries`]; `UNSUPPORTED_FEATURE` if it has subqueries.
 pub(crate) fn expression(text: &str) -> Result<Expression> {
-    Err(Error::invalid("PARSE_SYNTAX_ERROR", format!("cannot read '{text}'")).with_sqlstate("42601"))
+    match expression_with_subqueries(text)? {
+        (expression, subqueries) if subqueries.is_empty() => Ok(expression),
+        _ => Err(Error::invalid("UNSUPPORTED_FEATURE", format!("the subquery in '{text}' has no plan around it")).with_sqlstate("0A000")),
+    }
 }
 
-/// Parses a query with its parameters.
+/// Reads a query with its parameters.
+///
+/// # Errors
+/// As [`expression_with_subqueries`], `UNBOUND_SQL_PARAMETER`, and those of the clauses.
+pub(crate) fn relation(text: &str, named: &HashMap<String, Expression>, positional: &[Expression]) -> Result<Relation> {
+    not_empty(text)?;
+    Ok(parser::parse(text, &Arguments { named, positional }, |parser| {
+        let query = parser.query()?;
+        parser.cursor.eat_token(&Token::SemiColon);
+        Ok(query)
+    })?)
+}
+
+/// Reads a statement with its parameters.
+///
+/// # Errors
+/// As [`relation`].
+pub(crate) fn statement(text: &str, named: &HashMap<String, Expression>, positional: &[Expression]) -> Result<Statement> {
+    not_empty(text)?;
+    Ok(parser::parse(text, &Arguments { named, positional }, |parser| {
+        let statement = parser.statement()?;
+        parser.cursor.eat_token(&Token::SemiColon);
+        Ok(statement)
+    })?)
+}
+
+/// Cuts a name at its dots: `` a.`b.c` `` has two parts.
 ///
 /// # Errors
 /// `PARSE_SYNTAX_ERROR`.
-pub(crate) fn relation(
-    text: &str,
-    _named: &std::collections::HashMap<String, Expression>,
-    _positional: &[Expression],
-) -> Result<spark_connect_proto::Relation> {
-    Err(Error::invalid("PARSE_SYNTAX_ERROR", format!("cannot read '{text}'")).with_sqlstate("42601"))
+pub(crate) fn multipart_identifier(text: &str) -> Result<Vec<String>> {
+    let named = HashMap::new();
+    not_empty(text)?;
+    Ok(parser::parse(text, &Arguments { named: &named, positional: &[] }, |parser: &mut Parser<'_>| parser.names("a name"))?)
 }
+
+fn not_empty(text: &str) -> Result<()> {
+    if text.trim().is_empty() {
+        return Err(Error::invalid("PARSE_EMPTY_STATEMENT", "the text is empty").with_sqlstate("42617"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,27 +5,27 @@ use std::ops::Range;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use spark_connect_proto::{Expression, Relation, RelationCommon};
 
-use super::query::Scopes;
+use super::expression::NamedWindow;
 use super::{Arguments, lexer};
 use crate::sql::{Cursor, Diagnostic, Position, SourceFile};
 
 /// How deep the text may be nested: brackets, functions in functions, queries in queries.
-const MAX_DEPTH: usize = 96;
+const MAX_DEPTH: usize = 200;
 
 /// How deep an expression or a query may become, long chains of one operator included. Everything that walks over plans later recurses as
 /// deep.
-const MAX_HEIGHT: usize = 256;
+const MAX_HEIGHT: usize = 300;
 
 /// Reads one text.
 pub(super) struct Parser<'a> {
     pub(super) cursor: Cursor<'a>,
     text: &'a str,
     ranges: &'a [Range<usize>],
-    pub(super) arguments: &'a Arguments,
+    pub(super) arguments: &'a Arguments<'a>,
     /// How many `?` were read.
     pub(super) positional: usize,
-    /// The names that queries and windows in reach have.
-    pub(super) scopes: Scopes,
+    /// The windows that the `WINDOW` clause of the query being read names.
+    pub(super) windows: Vec<NamedWindow>,
     /// The parameters of the lambda functions around, the innermost last.
     pub(super) lambdas: Vec<Vec<String>>,
     /// The subqueries of the query being read.
@@ -59,7 +59,7 @@ impl PlanIds {
 /// Reads all of a text with one rule of the grammar.
 pub(super) fn parse<T>(
     text: &str,
-    arguments: &Arguments,
+    arguments: &Arguments<'_>,
     read: impl FnOnce(&mut Parser<'_>) -> Result<T, Diagnostic>,
 ) -> Result<T, Diagnostic> {
     let file = SourceFile::new("sql", text);
@@ -70,7 +70,7 @@ pub(super) fn parse<T>(
         ranges: &lexed.ranges,
         arguments,
         positional: 0,
-        scopes: Scopes::default(),
+        windows: Vec::new(),
         lambdas: Vec::new(),
         subqueries: Vec::new(),
         plan_ids: PlanIds::new(text),
@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
         }
         let outer = std::mem::take(&mut self.height);
         self.depth += 1;
-        let read = read(self);
+        let read = stacker::maybe_grow(128 * 1024, 2 * 1024 * 1024, || read(self));
         self.depth -= 1;
         self.height = outer.max(self.height + 1);
         if self.height > MAX_HEIGHT { Err(self.too_complex()) } else { read }
@@ -244,10 +244,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads what is between brackets, separated by commas.
-    pub(super) fn parenthesized_list<T>(
-        &mut self,
-        read: impl FnMut(&mut Self) -> Result<T, Diagnostic>,
-    ) -> Result<Vec<T>, Diagnostic> {
+    pub(super) fn parenthesized_list<T>(&mut self, read: impl FnMut(&mut Self) -> Result<T, Diagnostic>) -> Result<Vec<T>, Diagnostic> {
         self.cursor.expect_token(&Token::LParen)?;
         let list = self.comma_separated(read)?;
         self.cursor.expect_token(&Token::RParen)?;

@@ -195,7 +195,11 @@ impl Builder {
             return Err(Refusal::Malformed);
         }
         let item = Item::Fraction { min, max };
-        if min == max { self.push_number(item, Some(max)) } else { self.push(item) }
+        if min == max {
+            self.push_number(item, Some(max))
+        } else {
+            self.push(item)
+        }
         Ok(())
     }
 

@@ -45,7 +45,13 @@ fn value(field: Field, moment: &Moment) -> i64 {
     let civil = &moment.civil;
     match field {
         Field::Era => i64::from(civil.year > 0),
-        Field::YearOfEra => if civil.year > 0 { civil.year } else { 1 - civil.year },
+        Field::YearOfEra => {
+            if civil.year > 0 {
+                civil.year
+            } else {
+                1 - civil.year
+            }
+        }
         Field::Year => civil.year,
         Field::Quarter => i64::from(civil.quarter()),
         Field::Month => i64::from(civil.month),
@@ -55,9 +61,21 @@ fn value(field: Field, moment: &Moment) -> i64 {
         Field::AlignedDayOfWeek => i64::from((civil.day - 1) % 7 + 1),
         Field::AmPm => civil.hour() / 12,
         Field::HourOfDay => civil.hour(),
-        Field::ClockHourOfDay => if civil.hour() == 0 { 24 } else { civil.hour() },
+        Field::ClockHourOfDay => {
+            if civil.hour() == 0 {
+                24
+            } else {
+                civil.hour()
+            }
+        }
         Field::HourOfAmPm => civil.hour() % 12,
-        Field::ClockHourOfAmPm => if civil.hour() % 12 == 0 { 12 } else { civil.hour() % 12 },
+        Field::ClockHourOfAmPm => {
+            if civil.hour() % 12 == 0 {
+                12
+            } else {
+                civil.hour() % 12
+            }
+        }
         Field::Minute => civil.minute(),
         Field::Second => civil.second(),
         Field::Nano => civil.micros() * 1_000,

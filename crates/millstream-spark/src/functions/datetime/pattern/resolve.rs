@@ -41,7 +41,8 @@ pub(super) fn resolve(parsed: Parsed) -> Option<Time> {
     let days = match date {
         Some(days) => days,
         None => {
-            let [year, month, day] = [(Field::Year, 1970), (Field::Month, 1), (Field::DayOfMonth, 1)].map(|(field, or)| fields.get(field).unwrap_or(or));
+            let [year, month, day] =
+                [(Field::Year, 1970), (Field::Month, 1), (Field::DayOfMonth, 1)].map(|(field, or)| fields.get(field).unwrap_or(or));
             i64::from(civil::checked_days(year, month, day)?)
         }
     };

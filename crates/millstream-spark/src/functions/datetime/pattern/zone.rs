@@ -67,9 +67,11 @@ pub(super) fn read_name(text: &str, full: bool) -> Option<(TimeZone, usize)> {
 
 /// Of the names that a text starts with, the longest; of those the first.
 fn longest<'n>(text: &str, names: impl Iterator<Item = (&'n str, TimeZone)>) -> Option<(TimeZone, usize)> {
-    names.filter(|(name, _)| strip_ignoring_case(text, name).is_some()).fold(None, |best: Option<(TimeZone, usize)>, (name, zone)| match best {
-        Some(best) if best.1 >= name.len() => Some(best),
-        _ => Some((zone, name.len())),
+    names.filter(|(name, _)| strip_ignoring_case(text, name).is_some()).fold(None, |best: Option<(TimeZone, usize)>, (name, zone)| {
+        match best {
+            Some(best) if best.1 >= name.len() => Some(best),
+            _ => Some((zone, name.len())),
+        }
     })
 }
 

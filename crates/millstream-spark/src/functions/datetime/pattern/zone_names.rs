@@ -9,18 +9,22 @@ pub(super) struct Names {
     pub zones: &'static [Tz],
 }
 
-const fn names(
-    short: (&'static str, &'static str),
-    full: (&'static str, &'static str),
-    zones: &'static [Tz],
-) -> Names {
+const fn names(short: (&'static str, &'static str), full: (&'static str, &'static str), zones: &'static [Tz]) -> Names {
     Names { short, full, zones }
 }
 
 /// Of names that are equal, the first is read.
 pub(super) const NAMES: &[Names] = &[
-    names(("UTC", "UTC"), ("Coordinated Universal Time", "Coordinated Universal Time"), &[Tz::UTC, Tz::Etc__UTC, Tz::Etc__UCT, Tz::UCT, Tz::Zulu, Tz::Etc__Zulu, Tz::Universal]),
-    names(("GMT", "GMT"), ("Greenwich Mean Time", "Greenwich Mean Time"), &[Tz::GMT, Tz::Etc__GMT, Tz::Africa__Abidjan, Tz::Africa__Accra, Tz::Atlantic__Reykjavik]),
+    names(
+        ("UTC", "UTC"),
+        ("Coordinated Universal Time", "Coordinated Universal Time"),
+        &[Tz::UTC, Tz::Etc__UTC, Tz::Etc__UCT, Tz::UCT, Tz::Zulu, Tz::Etc__Zulu, Tz::Universal],
+    ),
+    names(
+        ("GMT", "GMT"),
+        ("Greenwich Mean Time", "Greenwich Mean Time"),
+        &[Tz::GMT, Tz::Etc__GMT, Tz::Africa__Abidjan, Tz::Africa__Accra, Tz::Atlantic__Reykjavik],
+    ),
     names(
         ("PST", "PDT"),
         ("Pacific Standard Time", "Pacific Daylight Time"),
@@ -34,14 +38,25 @@ pub(super) const NAMES: &[Names] = &[
     names(
         ("CST", "CDT"),
         ("Central Standard Time", "Central Daylight Time"),
-        &[Tz::America__Chicago, Tz::America__Winnipeg, Tz::America__Mexico_City, Tz::America__Costa_Rica, Tz::America__Guatemala, Tz::US__Central],
+        &[
+            Tz::America__Chicago,
+            Tz::America__Winnipeg,
+            Tz::America__Mexico_City,
+            Tz::America__Costa_Rica,
+            Tz::America__Guatemala,
+            Tz::US__Central,
+        ],
     ),
     names(
         ("EST", "EDT"),
         ("Eastern Standard Time", "Eastern Daylight Time"),
         &[Tz::America__New_York, Tz::America__Toronto, Tz::America__Detroit, Tz::America__Panama, Tz::America__Jamaica, Tz::US__Eastern],
     ),
-    names(("AKST", "AKDT"), ("Alaska Standard Time", "Alaska Daylight Time"), &[Tz::America__Anchorage, Tz::America__Juneau, Tz::US__Alaska]),
+    names(
+        ("AKST", "AKDT"),
+        ("Alaska Standard Time", "Alaska Daylight Time"),
+        &[Tz::America__Anchorage, Tz::America__Juneau, Tz::US__Alaska],
+    ),
     names(
         ("HST", "HDT"),
         ("Hawaii-Aleutian Standard Time", "Hawaii-Aleutian Daylight Time"),
@@ -103,13 +118,21 @@ pub(super) const NAMES: &[Names] = &[
             Tz::EET,
         ],
     ),
-    names(("WET", "WEST"), ("Western European Standard Time", "Western European Summer Time"), &[Tz::Europe__Lisbon, Tz::Atlantic__Canary, Tz::WET]),
+    names(
+        ("WET", "WEST"),
+        ("Western European Standard Time", "Western European Summer Time"),
+        &[Tz::Europe__Lisbon, Tz::Atlantic__Canary, Tz::WET],
+    ),
     names(("MSK", "MSD"), ("Moscow Standard Time", "Moscow Summer Time"), &[Tz::Europe__Moscow, Tz::Europe__Minsk, Tz::Europe__Simferopol]),
     names(("TRT", "TRST"), ("Turkey Time", "Turkey Summer Time"), &[Tz::Europe__Istanbul]),
     names(("IST", "IST"), ("India Standard Time", "India Standard Time"), &[Tz::Asia__Kolkata, Tz::Asia__Calcutta, Tz::Asia__Colombo]),
     names(("JST", "JDT"), ("Japan Standard Time", "Japan Daylight Time"), &[Tz::Asia__Tokyo, Tz::Japan]),
     names(("KST", "KDT"), ("Korean Standard Time", "Korean Daylight Time"), &[Tz::Asia__Seoul]),
-    names(("CST", "CDT"), ("China Standard Time", "China Daylight Time"), &[Tz::Asia__Shanghai, Tz::Asia__Taipei, Tz::Asia__Macau, Tz::PRC]),
+    names(
+        ("CST", "CDT"),
+        ("China Standard Time", "China Daylight Time"),
+        &[Tz::Asia__Shanghai, Tz::Asia__Taipei, Tz::Asia__Macau, Tz::PRC],
+    ),
     names(("HKT", "HKST"), ("Hong Kong Standard Time", "Hong Kong Summer Time"), &[Tz::Asia__Hong_Kong]),
     names(("SGT", "SGT"), ("Singapore Standard Time", "Singapore Standard Time"), &[Tz::Asia__Singapore, Tz::Singapore]),
     names(("MYT", "MYT"), ("Malaysia Time", "Malaysia Time"), &[Tz::Asia__Kuala_Lumpur]),
@@ -121,7 +144,11 @@ pub(super) const NAMES: &[Names] = &[
     names(("PST", "PDT"), ("Philippine Standard Time", "Philippine Summer Time"), &[Tz::Asia__Manila]),
     names(("ICT", "ICT"), ("Indochina Time", "Indochina Time"), &[Tz::Asia__Bangkok, Tz::Asia__Ho_Chi_Minh]),
     names(("IST", "IDT"), ("Israel Standard Time", "Israel Daylight Time"), &[Tz::Asia__Jerusalem, Tz::Asia__Tel_Aviv]),
-    names(("AST", "ADT"), ("Arabian Standard Time", "Arabian Daylight Time"), &[Tz::Asia__Riyadh, Tz::Asia__Kuwait, Tz::Asia__Qatar, Tz::Asia__Baghdad]),
+    names(
+        ("AST", "ADT"),
+        ("Arabian Standard Time", "Arabian Daylight Time"),
+        &[Tz::Asia__Riyadh, Tz::Asia__Kuwait, Tz::Asia__Qatar, Tz::Asia__Baghdad],
+    ),
     names(
         ("AEST", "AEDT"),
         ("Australian Eastern Standard Time", "Australian Eastern Daylight Time"),

@@ -9,8 +9,8 @@ use arrow::array::{
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Field, FieldRef, Fields, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, IntervalUnit, IntervalYearMonthType, TimestampMicrosecondType,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Field, FieldRef, Fields, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type, IntervalUnit, IntervalYearMonthType, TimestampMicrosecondType,
 };
 use arrow::error::ArrowError;
 
@@ -38,7 +38,11 @@ pub(super) enum Values {
     Int64(Vec<i64>),
     Float(Vec<f32>),
     Double(Vec<f64>),
-    Decimal { values: Vec<i128>, precision: u8, scale: i8 },
+    Decimal {
+        values: Vec<i128>,
+        precision: u8,
+        scale: i8,
+    },
     Date(Vec<i32>),
     Timestamp(Vec<i64>),
     TimestampNtz(Vec<i64>),
@@ -228,7 +232,7 @@ impl Column {
             Values::Int32(values) | Values::Date(values) | Values::YearMonth(values, _) => values.truncate(length),
             Values::Int64(values) | Values::Timestamp(values) | Values::TimestampNtz(values) | Values::DayTime(values, _) => {
                 values.truncate(length);
-            },
+            }
             Values::Float(values) => values.truncate(length),
             Values::Double(values) => values.truncate(length),
             Values::Decimal { values, .. } => values.truncate(length),

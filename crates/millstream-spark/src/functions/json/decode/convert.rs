@@ -191,9 +191,7 @@ impl Column {
             Values::DayTime(values, units) => interval::parse_day_time(plain, *units).map(|value| values.push(value)),
             Values::YearMonth(values, units) => interval::parse_year_month(plain, *units).map(|value| values.push(value)),
             Values::Double(values) => non_number(plain).filter(|_| with.options.syntax.non_numeric).map(|value| values.push(value)),
-            Values::Float(values) => {
-                non_number(plain).filter(|_| with.options.syntax.non_numeric).map(|value| values.push(value as f32))
-            }
+            Values::Float(values) => non_number(plain).filter(|_| with.options.syntax.non_numeric).map(|value| values.push(value as f32)),
             Values::Decimal { values, precision, scale } => {
                 decimal(plain.replace(',', "").as_bytes(), *precision, *scale).map(|value| values.push(value))
             }

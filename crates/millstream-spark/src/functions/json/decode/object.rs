@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use arrow::datatypes::Field;
 
-use super::column::Column;
 use super::super::cursor::{Cursor, Fault};
 use super::super::text::unescape;
+use super::column::Column;
 
 /// How many places remember a name.
 const REMEMBERED: usize = 1024;

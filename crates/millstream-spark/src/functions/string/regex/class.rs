@@ -197,7 +197,10 @@ pub(super) fn named(name: &str, unicode: bool) -> Option<Set> {
             "ISOControl" => property("Cc"),
             "Whitespace" => Some(Set::Union(vec![
                 union(&[('\t', '\r'), ('\u{1c}', '\u{1f}')]),
-                Set::Intersection(vec![property("Z")?, negated(union(&[('\u{a0}', '\u{a0}'), ('\u{2007}', '\u{2007}'), ('\u{202f}', '\u{202f}')]))]),
+                Set::Intersection(vec![
+                    property("Z")?,
+                    negated(union(&[('\u{a0}', '\u{a0}'), ('\u{2007}', '\u{2007}'), ('\u{202f}', '\u{202f}')])),
+                ]),
             ])),
             _ => None,
         };

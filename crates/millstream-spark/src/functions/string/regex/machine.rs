@@ -126,9 +126,9 @@ impl<'t> Machine<'t> {
                         equal.then(|| (step + 1, self.text.len() - rest.as_str().len()))
                     })
                 }
-                Some(Step::Ahead { program: inner, negative }) => {
-                    self.look(*negative, &mut undo, |machine| machine.run(inner, at, None).map(|end| end.is_some()))?.then_some((step + 1, at))
-                }
+                Some(Step::Ahead { program: inner, negative }) => self
+                    .look(*negative, &mut undo, |machine| machine.run(inner, at, None).map(|end| end.is_some()))?
+                    .then_some((step + 1, at)),
                 Some(Step::Behind { program: inner, negative, min, max }) => {
                     self.look(*negative, &mut undo, |machine| machine.behind(inner, at, *min, *max))?.then_some((step + 1, at))
                 }

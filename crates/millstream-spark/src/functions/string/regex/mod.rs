@@ -9,7 +9,6 @@ mod machine;
 mod program;
 mod syntax;
 
-
 use linear::Linear;
 use machine::{Machine, TooManySteps};
 use millstream_core::{Error, Result};
@@ -124,7 +123,10 @@ impl Regex {
     }
 
     fn too_slow(&self) -> Error {
-        let message = format!("the regular expression '{}' tries too many ways to match a value: write it with fewer nested repetitions", self.pattern);
+        let message = format!(
+            "the regular expression '{}' tries too many ways to match a value: write it with fewer nested repetitions",
+            self.pattern
+        );
         faults::row("REGEX_TOO_COMPLEX", "22000", message)
     }
 }
@@ -168,3 +170,6 @@ impl<'a> Matches<'a> {
         Ok(Some(&self.groups))
     }
 }
+
+#[cfg(test)]
+mod tests;

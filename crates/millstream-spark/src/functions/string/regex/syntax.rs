@@ -101,14 +101,8 @@ struct Parser {
 impl Syntax {
     /// Reads a pattern. The error says what is wrong with it.
     pub(super) fn parse(pattern: &str) -> Result<Syntax, String> {
-        let mut parser = Parser {
-            pattern: unquote(pattern).chars().collect(),
-            at: 0,
-            flags: Flags::default(),
-            groups: 0,
-            names: Vec::new(),
-            depth: 0,
-        };
+        let mut parser =
+            Parser { pattern: unquote(pattern).chars().collect(), at: 0, flags: Flags::default(), groups: 0, names: Vec::new(), depth: 0 };
         let node = parser.alternation()?;
         if parser.at < parser.pattern.len() {
             return Err("a ')' closes nothing".to_owned());
@@ -336,11 +330,7 @@ impl Parser {
             Some('{') => {
                 self.at += 1;
                 let min = self.number()?;
-                let max = if self.next_is(',') {
-                    if self.peek() == Some('}') { None } else { Some(self.number()?) }
-                } else {
-                    Some(min)
-                };
+                let max = if self.next_is(',') { if self.peek() == Some('}') { None } else { Some(self.number()?) } } else { Some(min) };
                 if self.peek() != Some('}') {
                     return Err("a '{' is not closed".to_owned());
                 }
@@ -389,7 +379,8 @@ impl Parser {
             'B' => Node::Anchor(Anchor::NotWord),
             'G' => Node::Anchor(Anchor::LastEnd),
             'R' => {
-                let ends = Node::Class(Box::new(Class::new(union(&[('\n', '\r'), ('\u{85}', '\u{85}'), ('\u{2028}', '\u{2029}')]), Fold::None)));
+                let ends =
+                    Node::Class(Box::new(Class::new(union(&[('\n', '\r'), ('\u{85}', '\u{85}'), ('\u{2028}', '\u{2029}')]), Fold::None)));
                 Node::Group(Box::new(Node::Alternation(vec![Node::Concat(vec![Node::Char('\r'), Node::Char('\n')]), ends])), None)
             }
             'X' => {

@@ -1,13 +1,13 @@
 //! Calls of functions, and what may follow them: `FILTER`, `WITHIN GROUP`, `IGNORE NULLS`, `OVER`.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use spark_connect_proto::Expression;
-use spark_connect_proto::expression::{ExprType, NamedArgumentExpression, SubqueryExpression};
+use spark_connect_proto::expression::ExprType;
 use spark_connect_proto::subquery_expression::{SubqueryType, TableArgOptions};
+use spark_connect_proto::{Expression, NamedArgumentExpression, SubqueryExpression};
 
 use crate::sql::Diagnostic;
 use crate::sql::parse::parser::Parser;
-use crate::sql::parse::proto::{boolean, call, dotted, expression, function_mut, integer, is_plain_star, syntax_call};
+use crate::sql::parse::proto::{boolean, call, dotted, expression, function_mut, integer, is_plain_star};
 
 /// Aggregates that take whether they ignore nulls as their last argument.
 const WITH_IGNORE_ARGUMENT: &[(&str, &str)] =
@@ -15,10 +15,7 @@ const WITH_IGNORE_ARGUMENT: &[(&str, &str)] =
 
 impl Parser<'_> {
     /// `( … )` of a call, which may be empty.
-    pub(super) fn arguments_of<T>(
-        &mut self,
-        read: impl FnMut(&mut Self) -> Result<T, Diagnostic>,
-    ) -> Result<Vec<T>, Diagnostic> {
+    pub(super) fn arguments_of<T>(&mut self, read: impl FnMut(&mut Self) -> Result<T, Diagnostic>) -> Result<Vec<T>, Diagnostic> {
         if self.is_token(&Token::LParen) && self.nth_is_token(1, &Token::RParen) {
             self.cursor.advance();
             self.cursor.advance();
@@ -29,7 +26,8 @@ impl Parser<'_> {
 
     /// A call, its name being read.
     pub(super) fn function_call(&mut self, name: Vec<String>) -> Result<Expression, Diagnostic> {
-        let quantified = !matches!(self.cursor.peek_nth(2), Some(Token::RParen | Token::Comma | Token::Period | Token::RArrow | Token::Arrow));
+        let quantified =
+            !matches!(self.cursor.peek_nth(2), Some(Token::RParen | Token::Comma | Token::Period | Token::RArrow | Token::Arrow));
         let distinct = quantified && self.cursor.nth_is(1, "DISTINCT");
         let all = self.cursor.nth_is(1, "ALL")
             && (matches!(self.cursor.peek_nth(2), Some(Token::Word(_) | Token::Number(..) | Token::Mul)) || self.nth_is_string(2));
@@ -109,7 +107,7 @@ impl Parser<'_> {
             let orders = self.comma_separated(Parser::sort_item)?;
             self.cursor.expect_token(&Token::RParen)?;
             let orders = orders.into_iter().map(|order| expression(ExprType::SortOrder(Box::new(order))));
-            value = syntax_call("within group", std::iter::once(value).chain(orders).collect());
+            value = call("__within_group", std::iter::once(value).chain(orders).collect());
         }
         if self.cursor.is("FILTER") && self.nth_is_token(1, &Token::LParen) && self.cursor.nth_is(2, "WHERE") {
             self.cursor.advance();
@@ -117,7 +115,7 @@ impl Parser<'_> {
             self.cursor.advance();
             let condition = self.expression()?;
             self.cursor.expect_token(&Token::RParen)?;
-            value = syntax_call("aggregate filter", vec![value, condition]);
+            value = call("__filter", vec![value, condition]);
         }
         if self.cursor.eat(&["IGNORE", "NULLS"]) {
             value = ignoring_nulls(value);
@@ -141,5 +139,5 @@ fn ignoring_nulls(mut value: Expression) -> Expression {
         function.arguments.push(boolean(true));
         return value;
     }
-    syntax_call("ignore nulls", vec![value])
+    call("__ignore_nulls", vec![value])
 }

@@ -1,16 +1,16 @@
 //! Expressions: operators by precedence, without one stack frame per operator of a chain.
 
+mod function;
 mod primary;
 mod reference;
 mod special;
-mod function;
 mod window;
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use spark_connect_proto::Expression;
 use spark_connect_proto::expression::sort_order::{NullOrdering, SortDirection};
-use spark_connect_proto::expression::{SortOrder, SubqueryExpression};
+use spark_connect_proto::expression::{ExprType, SortOrder};
 use spark_connect_proto::subquery_expression::SubqueryType;
+use spark_connect_proto::{Expression, SubqueryExpression};
 
 use super::lexer::SHIFT_RIGHT_UNSIGNED;
 use super::parser::Parser;
@@ -32,9 +32,40 @@ const COMPARISON: u8 = 1;
 
 /// Words that go on with a query where a name without `AS` could stand after a column.
 const NOT_COLUMN_ALIASES: &[&str] = &[
-    "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT",
-    "MINUS", "WINDOW", "LATERAL", "QUALIFY", "INTO", "AND", "OR", "IS", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "NOT", "DIV",
-    "DELAY", "COLLATE", "ON", "USING", "JOIN",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "SORT",
+    "CLUSTER",
+    "DISTRIBUTE",
+    "LIMIT",
+    "OFFSET",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "MINUS",
+    "WINDOW",
+    "LATERAL",
+    "QUALIFY",
+    "INTO",
+    "AND",
+    "OR",
+    "IS",
+    "IN",
+    "LIKE",
+    "ILIKE",
+    "RLIKE",
+    "REGEXP",
+    "BETWEEN",
+    "NOT",
+    "DIV",
+    "DELAY",
+    "COLLATE",
+    "ON",
+    "USING",
+    "JOIN",
 ];
 
 impl Parser<'_> {
@@ -48,7 +79,10 @@ impl Parser<'_> {
         let value = self.expression()?;
         let names = if self.cursor.eat(&["AS"]) {
             if self.is_token(&Token::LParen) { self.name_list("a column's name")? } else { vec![self.name("a column's name")?] }
-        } else if self.is_token(&Token::LParen) && self.nth_is_word(1) && matches!(self.cursor.peek_nth(2), Some(Token::Comma | Token::RParen)) {
+        } else if self.is_token(&Token::LParen)
+            && self.nth_is_word(1)
+            && matches!(self.cursor.peek_nth(2), Some(Token::Comma | Token::RParen))
+        {
             self.name_list("a column's name")?
         } else if self.at_column_alias() {
             vec![self.name("a column's name")?]
@@ -323,7 +357,7 @@ impl Parser<'_> {
         let query = self.query()?;
         self.cursor.expect_token(&Token::RParen)?;
         let plan_id = self.keep_subquery(query);
-        Ok(expression(spark_connect_proto::expression::ExprType::SubqueryExpression(SubqueryExpression {
+        Ok(expression(ExprType::SubqueryExpression(SubqueryExpression {
             plan_id,
             subquery_type: kind.into(),
             table_arg_options: None,

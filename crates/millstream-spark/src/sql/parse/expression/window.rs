@@ -85,8 +85,8 @@ impl Parser<'_> {
     fn window_by_name(&mut self) -> Result<WindowSpec, Diagnostic> {
         let position = self.position();
         let name = self.cursor.identifier("a window")?.value;
-        match self.scopes.window(&name) {
-            Some(spec) => Ok(spec.clone()),
+        match self.windows.iter().find(|window| window.name.eq_ignore_ascii_case(&name)) {
+            Some(window) => Ok(window.spec.clone()),
             None => {
                 let message = format!("there is no window '{name}' in the WINDOW clause");
                 self.defer(Diagnostic::new("MISSING_WINDOW_SPECIFICATION", "42P20", position, message));
