@@ -170,7 +170,8 @@ impl ConnectSession {
         part.downcast().unwrap_or_default()
     }
 
-    async fn read(&self, format: &str, request: ReadRequest, streaming: bool, name: Option<String>) -> Result<Leaf> {
+    async fn read(&self, format: &str, mut request: ReadRequest, streaming: bool, name: Option<String>) -> Result<Leaf> {
+        self.add_settings(format, &mut request.options, streaming);
         let provider: Arc<dyn TableProvider> = if streaming {
             let mut relation = self.engine.stream_relation(format, request).await?;
             relation.name = name;
@@ -179,6 +180,26 @@ impl ConnectSession {
             Arc::new(self.engine.table_relation(format, request).await?)
         };
         Ok(Leaf::Table(provider))
+    }
+}
+
+impl ConnectSession {
+    /// Adds what the session's settings say to the options of a reader, where these say nothing.
+    fn add_settings(&self, format: &str, options: &mut Options, streaming: bool) {
+        if streaming && self.confs.is_true("spark.sql.streaming.schemaInference") {
+            options.set("schemaInference", "true");
+        }
+        if !["json", "csv", "xml"].contains(&format.to_lowercase().as_str()) {
+            return;
+        }
+        if options.get("timeZone").is_none() {
+            options.set("timeZone", self.confs.time_zone());
+        }
+        if options.get("columnNameOfCorruptRecord").is_none()
+            && let Some(name) = self.confs.get("spark.sql.columnNameOfCorruptRecord")
+        {
+            options.set("columnNameOfCorruptRecord", name);
+        }
     }
 }
 
@@ -223,10 +244,12 @@ impl Leaves for ConnectSession {
 
     async fn source(&self, source: &read::DataSource, streaming: bool) -> Result<Leaf> {
         let format = source.format.clone().filter(|format| !format.is_empty()).unwrap_or_else(|| self.confs.default_source());
-        let schema = match source.schema.as_deref().filter(|text| !text.is_empty()) {
-            Some(text) => Some(super::schema::parse(text)?),
-            None => None,
-        };
+        let schema = source.schema.as_deref().filter(|text| !text.is_empty()).map(super::schema::parse).transpose()?;
+        if let Some(schema) = &schema
+            && !self.confs.is_true("spark.sql.legacy.charVarcharAsString")
+        {
+            super::schema::refuse_lengths(schema)?;
+        }
         let options: Options = source.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let request = ReadRequest { schema, paths: source.paths.clone(), options };
         self.read(&format, request, streaming, source.source_name.clone()).await
