@@ -99,7 +99,6 @@ impl SourceProvider for RateMicroBatchProvider {
         if request.schema.as_ref().is_some_and(|schema| *schema != rows::schema()) {
             return Err(no_user_schema("rate-micro-batch"));
         }
-        // As in Spark, a stream that cannot run is refused when it is read.
         BatchOptions::from(&request.options, self.parallelism)?;
         Ok(rows::schema())
     }
