@@ -47,12 +47,7 @@ impl Statements<'_> {
             let columns: Vec<String> = view.columns.iter().map(|(name, _)| quote(name)).collect();
             format!("SELECT * FROM ({}) AS `view` ({})", view.text, columns.join(", "))
         };
-        let stored = Stored {
-            view: Some(text),
-            comment: view.comment,
-            properties: view.properties,
-            ..Stored::of_format("view")
-        };
+        let stored = Stored { view: Some(text), comment: view.comment, properties: view.properties, ..Stored::of_format("view") };
         warehouse.record(&name, &stored).await?;
         done()
     }

@@ -36,7 +36,8 @@ impl Statements<'_> {
                 if !function_exists(&text) {
                     return Err(unresolved_routine(&text));
                 }
-                let lines = [format!("Function: {text}"), "Class: millstream".to_owned(), "Usage: see Spark's reference of functions".to_owned()];
+                let lines =
+                    [format!("Function: {text}"), "Class: millstream".to_owned(), "Usage: see Spark's reference of functions".to_owned()];
                 strict(vec![("function_desc", texts(lines.iter().map(Some)))])
             }
         }
@@ -79,7 +80,13 @@ impl Statements<'_> {
             lines.push(row("Catalog", CATALOG, Some("")));
             lines.push(row("Database", table.database.as_str(), Some("")));
             lines.push(row("Table", table.table.as_str(), Some("")));
-            let kind = if stored.view.is_some() { "VIEW" } else if stored.external.is_some() { "EXTERNAL" } else { "MANAGED" };
+            let kind = if stored.view.is_some() {
+                "VIEW"
+            } else if stored.external.is_some() {
+                "EXTERNAL"
+            } else {
+                "MANAGED"
+            };
             lines.push(row("Type", kind, Some("")));
             match &stored.view {
                 Some(text) => lines.push(row("View Text", text.as_str(), Some(""))),
@@ -102,7 +109,8 @@ impl Statements<'_> {
             return Err(Error::invalid("_LEGACY_ERROR_TEMP_1060", message));
         };
         let field = schema.fields().iter().find(|field| field.name().eq_ignore_ascii_case(wanted)).ok_or_else(|| {
-            Error::invalid("COLUMN_NOT_FOUND", format!("The column `{wanted}` cannot be found in {}.", text_of(name))).with_sqlstate("42703")
+            Error::invalid("COLUMN_NOT_FOUND", format!("The column `{wanted}` cannot be found in {}.", text_of(name)))
+                .with_sqlstate("42703")
         })?;
         let comment = field.metadata().get(COMMENT).map_or("NULL", String::as_str);
         let facts = [("col_name", field.name().clone()), ("data_type", simple_name(field.data_type())), ("comment", comment.to_owned())];

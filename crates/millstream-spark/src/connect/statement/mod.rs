@@ -13,14 +13,15 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use millstream_core::{Error, Result};
 use spark_connect_proto::analyze_plan_request::explain;
+use spark_connect_proto::catalog::CatType;
 use spark_connect_proto::relation::RelType;
-use spark_connect_proto::{Catalog, Expression, Relation, Sql, WithRelations, catalog};
+use spark_connect_proto::{self as proto, Catalog, Expression, Relation, Sql, WithRelations};
 
+use super::analyze;
 use super::catalog::rows::{done, strict, texts};
 use super::catalog::{self as objects, Warehouse, drop_any_view, drop_database, drop_table};
 use super::errors::unsupported;
 use super::session::{ConnectSession, GLOBAL_TEMP};
-use super::analyze;
 use crate::sql::parse::{ExplainMode, Name, ObjectKind, Statement, statement as parse};
 use crate::types::quote;
 
@@ -91,17 +92,16 @@ impl Statements<'_> {
                 if location.is_some() {
                     return Err(unsupported("schemas outside of the warehouse"));
                 }
-                let create =
-                    catalog::CreateDatabase { db_name: text_of(&name), if_not_exists, properties: properties.into_iter().collect() };
-                self.catalog(catalog::CatType::CreateDatabase(create)).await
+                let create = proto::CreateDatabase { db_name: text_of(&name), if_not_exists, properties: properties.into_iter().collect() };
+                self.catalog(CatType::CreateDatabase(create)).await
             }
             Statement::Drop { kind, name, if_exists, cascade, purge: _ } => self.drop_object(kind, &name, if_exists, cascade).await,
             Statement::Insert(insert) => self.insert(insert).await,
             Statement::Truncate { table } => {
-                self.catalog(catalog::CatType::TruncateTable(catalog::TruncateTable { table_name: text_of(&table) })).await
+                self.catalog(CatType::TruncateTable(proto::TruncateTable { table_name: text_of(&table) })).await
             }
             Statement::Delete { table, condition: None, .. } => {
-                self.catalog(catalog::CatType::TruncateTable(catalog::TruncateTable { table_name: text_of(&table) })).await
+                self.catalog(CatType::TruncateTable(proto::TruncateTable { table_name: text_of(&table) })).await
             }
             Statement::Delete { table, .. } => Err(table_operation(&table, "DELETE")),
             Statement::Update { table, .. } => Err(table_operation(&table, "UPDATE TABLE")),
@@ -113,28 +113,28 @@ impl Statements<'_> {
             Statement::Set(set) => settings::set(session, set),
             Statement::Reset { key } => settings::reset(session, key),
             Statement::Use { name } => {
-                self.catalog(catalog::CatType::SetCurrentDatabase(catalog::SetCurrentDatabase { db_name: text_of(&name) })).await
+                self.catalog(CatType::SetCurrentDatabase(proto::SetCurrentDatabase { db_name: text_of(&name) })).await
             }
             Statement::UseCatalog { name } => {
-                self.catalog(catalog::CatType::SetCurrentCatalog(catalog::SetCurrentCatalog { catalog_name: name })).await
+                self.catalog(CatType::SetCurrentCatalog(proto::SetCurrentCatalog { catalog_name: name })).await
             }
             Statement::Cache { name, lazy: _, query } => {
                 if let Some(query) = query {
                     self.define_view(&name, query, &[], false, false).await?;
                 }
                 let table_name = text_of(&name);
-                self.catalog(catalog::CatType::CacheTable(catalog::CacheTable { table_name, storage_level: None })).await
+                self.catalog(CatType::CacheTable(proto::CacheTable { table_name, storage_level: None })).await
             }
             Statement::Uncache { name, if_exists } => {
-                let uncached = self.catalog(catalog::CatType::UncacheTable(catalog::UncacheTable { table_name: text_of(&name) })).await;
+                let uncached = self.catalog(CatType::UncacheTable(proto::UncacheTable { table_name: text_of(&name) })).await;
                 if if_exists { done() } else { uncached }
             }
-            Statement::ClearCache => self.catalog(catalog::CatType::ClearCache(catalog::ClearCache {})).await,
+            Statement::ClearCache => self.catalog(CatType::ClearCache(proto::ClearCache {})).await,
             Statement::RefreshTable { name } => {
-                self.catalog(catalog::CatType::RefreshTable(catalog::RefreshTable { table_name: text_of(&name) })).await
+                self.catalog(CatType::RefreshTable(proto::RefreshTable { table_name: text_of(&name) })).await
             }
             Statement::Analyze { table } => {
-                self.catalog(catalog::CatType::AnalyzeTable(catalog::AnalyzeTable { table_name: text_of(&table), no_scan: false })).await
+                self.catalog(CatType::AnalyzeTable(proto::AnalyzeTable { table_name: text_of(&table), no_scan: false })).await
             }
             Statement::RefreshPath { .. } => done(),
             Statement::Explain { mode, statement } => self.explain(mode, *statement).await,
@@ -142,7 +142,7 @@ impl Statements<'_> {
     }
 
     /// Does what the catalog's message of the same meaning does.
-    async fn catalog(&self, cat_type: catalog::CatType) -> Result<RecordBatch> {
+    async fn catalog(&self, cat_type: CatType) -> Result<RecordBatch> {
         objects::run(self.session, Catalog { cat_type: Some(cat_type) }).await
     }
 

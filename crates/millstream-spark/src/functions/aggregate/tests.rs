@@ -22,10 +22,7 @@ fn rows() -> RecordBatch {
         ("i", Arc::new(Int32Array::from(vec![1, 2, 2, 4]))),
         ("d", Arc::new(Float64Array::from(vec![Some(10.5), Some(20.0), Some(f64::NAN), None]))),
         ("s", Arc::new(StringArray::from(vec!["a", "b", "a", "c"]))),
-        (
-            "c",
-            Arc::new(Decimal128Array::from(vec![Some(110), Some(220), None, Some(445)]).with_precision_and_scale(3, 2).unwrap()),
-        ),
+        ("c", Arc::new(Decimal128Array::from(vec![Some(110), Some(220), None, Some(445)]).with_precision_and_scale(3, 2).unwrap())),
         ("dt", Arc::new(Date32Array::from(vec![Some(19_723), Some(19_724), None, Some(19_726)]))),
         ("b", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None, Some(true)]))),
     ];
@@ -97,15 +94,12 @@ fn block<T>(future: impl Future<Output = T>) -> T {
 fn check_case(case: &Case<'_>, expected: &str) {
     let all = rows();
     let one = |row: usize| all.slice(row, 1);
-    let shapes = [
-        vec![vec![all.clone()]],
-        vec![(0..4).map(one).collect()],
-        vec![vec![all.slice(0, 2)], vec![all.slice(2, 2)]],
-    ];
+    let shapes = [vec![vec![all.clone()]], vec![(0..4).map(one).collect()], vec![vec![all.slice(0, 2)], vec![all.slice(2, 2)]]];
     for (number, shape) in shapes.into_iter().enumerate() {
         for by_key in [false, true] {
             // Which of two partitions comes first is not known.
-            let ordered = ["first", "last", "any_value", "collect_list", "array_agg", "listagg", "max_by", "min_by", "first_value", "last_value"];
+            let ordered =
+                ["first", "last", "any_value", "collect_list", "array_agg", "listagg", "max_by", "min_by", "first_value", "last_value"];
             if number == 2 && (ordered.contains(&case.name) || case.name == "mode") {
                 continue;
             }

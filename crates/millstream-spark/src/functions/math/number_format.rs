@@ -332,7 +332,8 @@ impl Kernel for ToNumber {
             match text.map(|text| (text, self.format.read(text, scale))) {
                 Some((_, Some(number))) => builder.append_value(number),
                 Some((text, None)) if !self.attempt => {
-                    let message = format!("'{text}' is not a number of the format '{}': use `try_to_number` to get NULL instead", self.format.text);
+                    let message =
+                        format!("'{text}' is not a number of the format '{}': use `try_to_number` to get NULL instead", self.format.text);
                     return Err(faults::row("INVALID_FORMAT.MISMATCH_INPUT", "42601", message));
                 }
                 _ => builder.append_null(),

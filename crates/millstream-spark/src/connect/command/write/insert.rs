@@ -125,7 +125,10 @@ fn fitted(analyzed: &Analyzed, table: &Schema, name: &TableName, by: &By, settin
         };
         let column = column.ok_or_else(|| {
             let given: Vec<&str> = data.iter().map(|column| column.name.as_str()).collect();
-            Error::invalid("_LEGACY_ERROR_TEMP_1162", format!("Cannot resolve '{}' given input columns: [{}].", field.name(), given.join(", ")))
+            Error::invalid(
+                "_LEGACY_ERROR_TEMP_1162",
+                format!("Cannot resolve '{}' given input columns: [{}].", field.name(), given.join(", ")),
+            )
         })?;
         columns.push(stored_as(column, field, name, settings)?.alias(field.name()));
     }

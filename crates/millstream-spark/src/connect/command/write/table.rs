@@ -79,7 +79,12 @@ pub(super) async fn save_as(session: &Session, write: Write, name: &TableName) -
 ///
 /// # Errors
 /// `TABLE_OR_VIEW_ALREADY_EXISTS`, `SCHEMA_NOT_FOUND`, and those of the plan and the table.
-pub(in crate::connect) async fn create_as(session: &Session, write: Write, name: &TableName, properties: HashMap<String, String>) -> Result<()> {
+pub(in crate::connect) async fn create_as(
+    session: &Session,
+    write: Write,
+    name: &TableName,
+    properties: HashMap<String, String>,
+) -> Result<()> {
     let warehouse = Warehouse::open(session.host.as_ref())?;
     name.check_new()?;
     warehouse.require_database(&name.database).await?;
