@@ -50,8 +50,8 @@ use millstream_engine::from_datafusion;
 use spark_connect_proto::Relation;
 
 pub use columns::{Analyzed, Attribute};
-pub(crate) use naming::name_of;
 pub use leaves::{Leaf, Leaves};
+pub(crate) use naming::name_of;
 
 use crate::functions::Settings;
 

@@ -12,9 +12,9 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use millstream_core::{Options, Result};
 use spark_connect_proto::aggregate::{GroupType, GroupingSets, Pivot};
+use spark_connect_proto::expression::ExprType;
 use spark_connect_proto::expression::literal::LiteralType;
 use spark_connect_proto::expression::{Literal, SortOrder, UnresolvedAttribute, UnresolvedStar};
-use spark_connect_proto::expression::ExprType;
 use spark_connect_proto::join::JoinType;
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::set_operation::SetOpType;
@@ -30,10 +30,7 @@ struct Tables(HashMap<String, Leaf>);
 impl Leaves for Tables {
     async fn named(&self, parts: &[String], _: bool, _: &Options) -> Result<Leaf> {
         let name = parts.last().cloned().unwrap_or_default();
-        self.0
-            .get(&name)
-            .cloned()
-            .ok_or_else(|| millstream_core::Error::invalid("TABLE_OR_VIEW_NOT_FOUND", name).with_sqlstate("42P01"))
+        self.0.get(&name).cloned().ok_or_else(|| millstream_core::Error::invalid("TABLE_OR_VIEW_NOT_FOUND", name).with_sqlstate("42P01"))
     }
 
     async fn source(&self, _: &read::DataSource, _: bool) -> Result<Leaf> {
@@ -67,9 +64,7 @@ fn tables() -> Tables {
         vec![
             Arc::new(StringArray::from(vec![Some("a"), Some("b"), Some("a"), None])),
             Arc::new(Int64Array::from(vec![Some(1), Some(2), Some(3), Some(4)])),
-            Arc::new(
-                TimestampMicrosecondArray::from(vec![Some(second(1)), Some(second(12)), Some(second(7)), None]).with_timezone("UTC"),
-            ),
+            Arc::new(TimestampMicrosecondArray::from(vec![Some(second(1)), Some(second(12)), Some(second(7)), None]).with_timezone("UTC")),
             Arc::new({
                 let lists = vec![Some(vec![Some(1), Some(2)]), None, Some(vec![]), Some(vec![Some(9)])];
                 let list = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
@@ -255,7 +250,12 @@ async fn sets_of_keys_multiply_groups() {
     let which = || aliased(function("grouping_id", vec![]), "g");
     let keys = || vec![attribute("k"), function("%", vec![attribute("v"), long(2)])];
     check(
-        group(filter(read("events"), function("isnotnull", vec![attribute("k")])), GroupType::Rollup, vec![attribute("k")], vec![count(), which()]),
+        group(
+            filter(read("events"), function("isnotnull", vec![attribute("k")])),
+            GroupType::Rollup,
+            vec![attribute("k")],
+            vec![count(), which()],
+        ),
         &["k,n,g", "a,2,0", "b,1,0", "null,3,1"],
     )
     .await;
@@ -301,7 +301,10 @@ async fn time_windows_are_columns_below_what_names_them() {
         &["start,n", "1969-12-31T23:59:55Z,1", "1970-01-01T00:00:00Z,2", "1970-01-01T00:00:05Z,2", "1970-01-01T00:00:10Z,1"],
     )
     .await;
-    let last = project(project(read("events"), vec![window(&["10 seconds"])]), vec![aliased(function("window_time", vec![attribute("window")]), "t")]);
+    let last = project(
+        project(read("events"), vec![window(&["10 seconds"])]),
+        vec![aliased(function("window_time", vec![attribute("window")]), "t")],
+    );
     check(last, &["t", "1970-01-01T00:00:09.999999Z", "1970-01-01T00:00:09.999999Z", "1970-01-01T00:00:19.999999Z"]).await;
     for (durations, code) in [
         (&["-1 second"][..], "DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE"),
@@ -332,7 +335,8 @@ async fn generators_give_rows_and_two_of_them_a_product() {
     )
     .await;
     let stack = function("stack", vec![int(2), int(1), text("x"), int(2)]);
-    check(project(filter(read("events"), function("==", vec![attribute("v"), long(1)])), vec![stack]), &["col0,col1", "1,x", "2,null"]).await;
+    check(project(filter(read("events"), function("==", vec![attribute("v"), long(1)])), vec![stack]), &["col0,col1", "1,x", "2,null"])
+        .await;
     fails(project(read("events"), vec![function("explode", vec![attribute("v")])]), "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE").await;
     let view = relation(RelType::LateralJoin(Box::new(LateralJoin {
         left: boxed(read("events")),
@@ -355,19 +359,18 @@ async fn joins_by_condition_by_names_and_by_frames() {
     let same = || Some(function("==", vec![of_frame("k", 1), of_frame("k", 2)]));
     let shown = |joined: Relation| project(joined, vec![attribute("v"), attribute("name")]);
     check(shown(join(events(), names(), JoinType::Inner, same(), &[])), &["v,name", "1,Ann", "3,Ann"]).await;
+    check(shown(join(events(), names(), JoinType::FullOuter, same(), &[])), &["v,name", "1,Ann", "3,Ann", "2,null", "4,null", "null,Cyd"])
+        .await;
     check(
-        shown(join(events(), names(), JoinType::FullOuter, same(), &[])),
-        &["v,name", "1,Ann", "3,Ann", "2,null", "4,null", "null,Cyd"],
+        join(names(), project(events(), vec![attribute("k"), attribute("v")]), JoinType::FullOuter, None, &["k"]),
+        &["k,name,v", "a,Ann,1", "a,Ann,3", "c,Cyd,null", "b,null,2", "null,null,4"],
     )
     .await;
-    check(join(names(), project(events(), vec![attribute("k"), attribute("v")]), JoinType::FullOuter, None, &["k"]), &[
-        "k,name,v", "a,Ann,1", "a,Ann,3", "c,Cyd,null", "b,null,2", "null,null,4",
-    ])
-    .await;
     check(join(names(), events(), JoinType::LeftAnti, None, &["k"]), &["k,name", "c,Cyd"]).await;
-    check(project(join(names(), read("events"), JoinType::RightOuter, None, &["k"]), vec![attribute("k"), attribute("v")]), &[
-        "k,v", "a,1", "a,3", "b,2", "null,4",
-    ])
+    check(
+        project(join(names(), read("events"), JoinType::RightOuter, None, &["k"]), vec![attribute("k"), attribute("v")]),
+        &["k,v", "a,1", "a,3", "b,2", "null,4"],
+    )
     .await;
     let self_join = join(alias(read("names"), "x"), alias(read("names"), "y"), JoinType::Inner, None, &[]);
     let pairs = filter(self_join, function("<", vec![dotted("x.k"), dotted("y.k")]));
@@ -453,7 +456,8 @@ async fn rows_are_counted_from_both_ends() {
     check(relation(RelType::Tail(Box::new(Tail { input: boxed(range()), limit: 2 }))), &["id", "-1", "-4"]).await;
     check(relation(RelType::Limit(Box::new(Limit { input: boxed(range()), limit: 1 }))), &["id", "5"]).await;
     check(relation(RelType::Offset(Box::new(Offset { input: boxed(range()), offset: 3 }))), &["id", "-4"]).await;
-    fails(relation(RelType::Limit(Box::new(Limit { input: boxed(range()), limit: -1 }))), "INVALID_LIMIT_LIKE_EXPRESSION.IS_NEGATIVE").await;
+    fails(relation(RelType::Limit(Box::new(Limit { input: boxed(range()), limit: -1 }))), "INVALID_LIMIT_LIKE_EXPRESSION.IS_NEGATIVE")
+        .await;
 }
 
 #[tokio::test]

@@ -56,13 +56,7 @@ impl PythonRuntime {
 
     /// A task with the session's settings.
     pub(super) fn task(&self, python_version: &str, eval_type: i32, functions: super::protocol::Message) -> Task {
-        Task {
-            python_version: python_version.to_owned(),
-            eval_type,
-            settings: self.0.settings.clone(),
-            described: Vec::new(),
-            functions,
-        }
+        Task { python_version: python_version.to_owned(), eval_type, settings: self.0.settings.clone(), described: Vec::new(), functions }
     }
 }
 

@@ -64,7 +64,8 @@ pub(crate) fn scalar(
             .with_sqlstate("0A000"));
         }
     };
-    let output = function.output_type.as_ref().ok_or_else(|| Error::invalid("INVALID_PLAN_INPUT", format!("'{name}' has no return type")))?;
+    let output =
+        function.output_type.as_ref().ok_or_else(|| Error::invalid("INVALID_PLAN_INPUT", format!("'{name}' has no return type")))?;
     let output = from_proto(output)?;
     let mut message = Message::default();
     message.int(1).int(i32::try_from(arguments.len()).unwrap_or(i32::MAX));
@@ -110,7 +111,8 @@ struct PythonCall {
 
 impl PartialEq for PythonCall {
     fn eq(&self, other: &Self) -> bool {
-        let key = |call: &Self| (call.name.clone(), call.output.clone(), call.deterministic, call.task.functions.clone(), call.task.eval_type);
+        let key =
+            |call: &Self| (call.name.clone(), call.output.clone(), call.deterministic, call.task.functions.clone(), call.task.eval_type);
         key(self) == key(other) && self.runtime == other.runtime && self.input == other.input
     }
 }
@@ -182,7 +184,11 @@ impl ScalarUDFImpl for PythonCall {
         let columns = ColumnarValue::values_to_arrays(&args.args)?;
         let columns = columns.into_iter().map(|column| {
             // Constants have one row.
-            if column.len() == args.number_rows { Ok(column) } else { ScalarValue::try_from_array(&column, 0)?.to_array_of_size(args.number_rows) }
+            if column.len() == args.number_rows {
+                Ok(column)
+            } else {
+                ScalarValue::try_from_array(&column, 0)?.to_array_of_size(args.number_rows)
+            }
         });
         let options = RecordBatchOptions::new().with_row_count(Some(args.number_rows));
         let rows = RecordBatch::try_new_with_options(self.input.clone(), columns.collect::<DfResult<Vec<_>>>()?, &options)?;

@@ -137,23 +137,23 @@ impl Worker {
 
 /// What a worker says next on a connection.
 pub(super) async fn next_answer(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Result<Answer>> {
-        loop {
-            return Ok(Ok(match read_int(stream).await? {
-                EXCEPTION_THROWN => return Ok(Err(exception(THROWN, &read_text(stream).await?))),
-                TIMING_DATA => {
-                    for _ in 0..TIMES {
-                        stream.read_i64().await?;
-                    }
-                    continue;
+    loop {
+        return Ok(Ok(match read_int(stream).await? {
+            EXCEPTION_THROWN => return Ok(Err(exception(THROWN, &read_text(stream).await?))),
+            TIMING_DATA => {
+                for _ in 0..TIMES {
+                    stream.read_i64().await?;
                 }
-                START_ARROW_STREAM => Answer::ArrowStream,
-                END_OF_DATA_SECTION => {
-                    for _ in 0..read_int(stream).await?.max(0) {
-                        read_bytes(stream).await?;
-                    }
-                    Answer::End(read_int(stream).await? == END_OF_STREAM)
+                continue;
+            }
+            START_ARROW_STREAM => Answer::ArrowStream,
+            END_OF_DATA_SECTION => {
+                for _ in 0..read_int(stream).await?.max(0) {
+                    read_bytes(stream).await?;
                 }
-                length => Answer::Piece(read_exactly(stream, length).await?),
-            }));
-        }
+                Answer::End(read_int(stream).await? == END_OF_STREAM)
+            }
+            length => Answer::Piece(read_exactly(stream, length).await?),
+        }));
+    }
 }

@@ -13,8 +13,8 @@ use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use millstream_engine::plan::is_streaming;
 use millstream_engine::relation::TableRelation;
-use spark_connect_proto::analyze_plan_request::explain::ExplainMode;
 use spark_connect_proto::analyze_plan_request::Analyze;
+use spark_connect_proto::analyze_plan_request::explain::ExplainMode;
 use spark_connect_proto::analyze_plan_response::{self as answered, Result as Answer};
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{AnalyzePlanRequest, AnalyzePlanResponse, DataType, Relation, data_type};
@@ -24,8 +24,8 @@ use super::execute::visible_plan;
 use super::plan::relation;
 use super::session::ConnectSession;
 use super::{catalog, command};
-use crate::types::{struct_to_proto, to_proto};
 use crate::types::{parse_data_type, parse_schema, schema_from_json, to_ddl};
+use crate::types::{struct_to_proto, to_proto};
 use semantics::{Persisted, fingerprint};
 
 /// The version of Spark whose behaviour clients get.

@@ -123,7 +123,8 @@ pub(super) async fn run(session: &Arc<ConnectSession>, catalog: Catalog) -> Resu
         CatType::CreateExternalTable(asked) => {
             let schema = asked.schema.as_ref().map(to_schema).transpose()?;
             let options = asked.options.into_iter().collect();
-            created(session, &asked.table_name, NewTable { format: asked.source, path: asked.path, schema, options, ..NewTable::default() }).await
+            created(session, &asked.table_name, NewTable { format: asked.source, path: asked.path, schema, options, ..NewTable::default() })
+                .await
         }
         CatType::DropTable(asked) => {
             drop_table(session, &warehouse, &asked.table_name, asked.if_exists, false).await?;
@@ -163,10 +164,9 @@ pub(super) async fn run(session: &Arc<ConnectSession>, catalog: Catalog) -> Resu
         CatType::AnalyzeTable(asked) => require(session, &warehouse, &asked.table_name).await.and_then(|_| done()),
         CatType::RefreshByPath(_) => done(),
         CatType::GetTableProperties(asked) => match require(session, &warehouse, &asked.table_name).await? {
-            Found::Table(_, stored) => batch(vec![
-                ("key", texts(stored.properties.keys().map(Some))),
-                ("value", texts(stored.properties.values().map(Some))),
-            ]),
+            Found::Table(_, stored) => {
+                batch(vec![("key", texts(stored.properties.keys().map(Some))), ("value", texts(stored.properties.values().map(Some)))])
+            }
             Found::View(_) | Found::GlobalView(_) => batch(vec![("key", texts::<&str>([])), ("value", texts::<&str>([]))]),
         },
         CatType::ListPartitions(_) => Err(unsupported("listing the partitions of a table: select its partition columns instead")),
@@ -246,7 +246,13 @@ pub(super) async fn drop_table(session: &ConnectSession, warehouse: &Warehouse, 
 ///
 /// # Errors
 /// `SCHEMA_NOT_FOUND` unless `if_exists`; `SCHEMA_NOT_EMPTY` unless `cascade`; `UNSUPPORTED_FEATURE.DROP_DATABASE` for `default`.
-pub(super) async fn drop_database(session: &ConnectSession, warehouse: &Warehouse, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+pub(super) async fn drop_database(
+    session: &ConnectSession,
+    warehouse: &Warehouse,
+    name: &str,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
     if !warehouse.has_database(name).await? {
         return if if_exists { Ok(()) } else { Err(schema_not_found(name)) };
     }

@@ -215,17 +215,18 @@ pub(super) fn release(session: &ConnectSession, request: &ReleaseExecuteRequest)
 pub(super) fn interrupt(session: &ConnectSession, request: &InterruptRequest) -> Result<Vec<String>> {
     let operations = session.part::<Operations>();
     let lacks = |what: &str, message: &str| {
-        Err(Error::invalid(format!("INVALID_PARAMETER_VALUE.{what}"), format!("The value of parameter(s) in interrupt is invalid: {message}"))
-            .with_sqlstate("22023"))
+        Err(Error::invalid(
+            format!("INVALID_PARAMETER_VALUE.{what}"),
+            format!("The value of parameter(s) in interrupt is invalid: {message}"),
+        )
+        .with_sqlstate("22023"))
     };
     match (request.interrupt_type(), &request.interrupt) {
         (InterruptType::All, _) => Ok(operations.interrupt(|_| true)),
         (InterruptType::Tag, Some(interrupt_request::Interrupt::OperationTag(tag))) if !tag.is_empty() => {
             Ok(operations.interrupt(|operation| operation.tags.contains(tag)))
         }
-        (InterruptType::Tag, _) => {
-            lacks("INTERRUPT_TYPE_TAG_REQUIRES_TAG", "INTERRUPT_TYPE_TAG requested, but no operation_tag provided.")
-        }
+        (InterruptType::Tag, _) => lacks("INTERRUPT_TYPE_TAG_REQUIRES_TAG", "INTERRUPT_TYPE_TAG requested, but no operation_tag provided."),
         (InterruptType::OperationId, Some(interrupt_request::Interrupt::OperationId(id))) if !id.is_empty() => {
             Ok(operations.interrupt(|operation| operation.id == *id))
         }

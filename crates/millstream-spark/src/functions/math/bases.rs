@@ -107,9 +107,7 @@ struct Conv {
 impl Kernel for Conv {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         Rows::of(arguments)?.texts(|row, out| match conv(row.text(0), row.int(1), row.int(2)) {
-            Some((_, true)) if self.ansi => {
-                Err(faults::overflow(format!("conv: '{}' is more than 64 bits", row.text(0))))
-            }
+            Some((_, true)) if self.ansi => Err(faults::overflow(format!("conv: '{}' is more than 64 bits", row.text(0)))),
             Some((text, _)) => {
                 out.push_str(&text);
                 Ok(true)
@@ -176,7 +174,8 @@ impl Kernel for WidthBucket {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let columns = arguments.arrays()?;
         let [values, lows, highs, buckets] = columns.as_slice() else { return Err(Error::internal("width_bucket takes four arguments")) };
-        let doubles = |column: &ArrayRef| column.as_primitive_opt::<Float64Type>().cloned().ok_or_else(|| Error::internal("doubles are due"));
+        let doubles =
+            |column: &ArrayRef| column.as_primitive_opt::<Float64Type>().cloned().ok_or_else(|| Error::internal("doubles are due"));
         let (values, lows, highs) = (doubles(values)?, doubles(lows)?, doubles(highs)?);
         let buckets = buckets.as_primitive_opt::<Int64Type>().ok_or_else(|| Error::internal("whole numbers are due"))?;
         let rows = values.iter().zip(&lows).zip(highs.iter().zip(buckets));

@@ -142,7 +142,11 @@ impl Pattern {
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let zero_then_hash = |text: &str| text.trim_start_matches(['#', ',']).contains('#');
         if fraction.contains([',', '.']) || fraction.trim_start_matches('0').contains('0') || zero_then_hash(whole) {
-            return Err(faults::row("INVALID_PARAMETER_VALUE.PATTERN", "22023", format!("'{text}' is not a number format: write one like '#,##0.00'")));
+            return Err(faults::row(
+                "INVALID_PARAMETER_VALUE.PATTERN",
+                "22023",
+                format!("'{text}' is not a number format: write one like '#,##0.00'"),
+            ));
         }
         let zeros = |text: &str| text.bytes().filter(|byte| *byte == b'0').count();
         Ok(Pattern {

@@ -113,7 +113,11 @@ impl Kernel for Sequence {
             Some(now) => now.clone(),
             None => {
                 let times = arguments.array(0)?;
-                if times.is_empty() { ScalarValue::Null } else { ScalarValue::try_from_array(&times, 0).map_err(millstream_engine::from_datafusion)? }
+                if times.is_empty() {
+                    ScalarValue::Null
+                } else {
+                    ScalarValue::try_from_array(&times, 0).map_err(millstream_engine::from_datafusion)?
+                }
             }
         };
         let mut state = self.state.lock();
@@ -150,7 +154,8 @@ impl Kernel for Scaled {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let columns = arguments.arrays()?;
         let [from, to, share] = columns.as_slice() else { return Err(Error::internal("uniform takes three arguments")) };
-        let doubles = |column: &ArrayRef| column.as_primitive_opt::<Float64Type>().cloned().ok_or_else(|| Error::internal("doubles are due"));
+        let doubles =
+            |column: &ArrayRef| column.as_primitive_opt::<Float64Type>().cloned().ok_or_else(|| Error::internal("doubles are due"));
         let (from, to, share) = (doubles(from)?, doubles(to)?, doubles(share)?);
         let numbers = from.iter().zip(&to).zip(&share).map(|((from, to), share)| {
             let (from, to) = (from?, to?);

@@ -244,10 +244,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads what is between brackets, separated by commas.
-    pub(super) fn parenthesized_list<T>(
-        &mut self,
-        read: impl FnMut(&mut Self) -> Result<T, Diagnostic>,
-    ) -> Result<Vec<T>, Diagnostic> {
+    pub(super) fn parenthesized_list<T>(&mut self, read: impl FnMut(&mut Self) -> Result<T, Diagnostic>) -> Result<Vec<T>, Diagnostic> {
         self.cursor.expect_token(&Token::LParen)?;
         let list = self.comma_separated(read)?;
         self.cursor.expect_token(&Token::RParen)?;

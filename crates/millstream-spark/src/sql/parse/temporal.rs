@@ -137,11 +137,9 @@ fn offset_of(zone: &str) -> Option<i32> {
     let digits = rest.get(1..)?;
     let parts: Vec<&str> = match digits.len() {
         // +hhmm and +hhmmss
-        4 | 6 if !digits.contains(':') => [digits.get(..2), digits.get(2..4), digits.get(4..)]
-            .into_iter()
-            .flatten()
-            .filter(|part| !part.is_empty())
-            .collect(),
+        4 | 6 if !digits.contains(':') => {
+            [digits.get(..2), digits.get(2..4), digits.get(4..)].into_iter().flatten().filter(|part| !part.is_empty()).collect()
+        }
         _ => digits.split(':').collect(),
     };
     let mut seconds = 0;

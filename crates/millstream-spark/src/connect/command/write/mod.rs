@@ -204,7 +204,9 @@ fn check_partitions(partition_by: &[String], schema: &Schema) -> Result<()> {
         return Err(Error::invalid("_LEGACY_ERROR_TEMP_1155", message));
     }
     if !partition_by.is_empty() && partition_by.len() == schema.fields().len() {
-        return Err(Error::invalid("ALL_PARTITION_COLUMNS_NOT_ALLOWED", "Cannot use all columns for partition columns.").with_sqlstate("KD005"));
+        return Err(
+            Error::invalid("ALL_PARTITION_COLUMNS_NOT_ALLOWED", "Cannot use all columns for partition columns.").with_sqlstate("KD005")
+        );
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 use spark_connect_proto::expression::ExprType;
-use spark_connect_proto::{Expression, NamedArgumentExpression, SubqueryExpression};
 use spark_connect_proto::subquery_expression::{SubqueryType, TableArgOptions};
+use spark_connect_proto::{Expression, NamedArgumentExpression, SubqueryExpression};
 
 use crate::sql::Diagnostic;
 use crate::sql::parse::parser::Parser;
@@ -15,10 +15,7 @@ const WITH_IGNORE_ARGUMENT: &[(&str, &str)] =
 
 impl Parser<'_> {
     /// `( … )` of a call, which may be empty.
-    pub(super) fn arguments_of<T>(
-        &mut self,
-        read: impl FnMut(&mut Self) -> Result<T, Diagnostic>,
-    ) -> Result<Vec<T>, Diagnostic> {
+    pub(super) fn arguments_of<T>(&mut self, read: impl FnMut(&mut Self) -> Result<T, Diagnostic>) -> Result<Vec<T>, Diagnostic> {
         if self.is_token(&Token::LParen) && self.nth_is_token(1, &Token::RParen) {
             self.cursor.advance();
             self.cursor.advance();
@@ -29,7 +26,8 @@ impl Parser<'_> {
 
     /// A call, its name being read.
     pub(super) fn function_call(&mut self, name: Vec<String>) -> Result<Expression, Diagnostic> {
-        let quantified = !matches!(self.cursor.peek_nth(2), Some(Token::RParen | Token::Comma | Token::Period | Token::RArrow | Token::Arrow));
+        let quantified =
+            !matches!(self.cursor.peek_nth(2), Some(Token::RParen | Token::Comma | Token::Period | Token::RArrow | Token::Arrow));
         let distinct = quantified && self.cursor.nth_is(1, "DISTINCT");
         let all = self.cursor.nth_is(1, "ALL")
             && (matches!(self.cursor.peek_nth(2), Some(Token::Word(_) | Token::Number(..) | Token::Mul)) || self.nth_is_string(2));

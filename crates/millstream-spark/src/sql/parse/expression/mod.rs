@@ -1,9 +1,9 @@
 //! Expressions: operators by precedence, without one stack frame per operator of a chain.
 
+mod function;
 mod primary;
 mod reference;
 mod special;
-mod function;
 mod window;
 
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -32,9 +32,40 @@ const COMPARISON: u8 = 1;
 
 /// Words that go on with a query where a name without `AS` could stand after a column.
 const NOT_COLUMN_ALIASES: &[&str] = &[
-    "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT",
-    "MINUS", "WINDOW", "LATERAL", "QUALIFY", "INTO", "AND", "OR", "IS", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "NOT", "DIV",
-    "DELAY", "COLLATE", "ON", "USING", "JOIN",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "SORT",
+    "CLUSTER",
+    "DISTRIBUTE",
+    "LIMIT",
+    "OFFSET",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "MINUS",
+    "WINDOW",
+    "LATERAL",
+    "QUALIFY",
+    "INTO",
+    "AND",
+    "OR",
+    "IS",
+    "IN",
+    "LIKE",
+    "ILIKE",
+    "RLIKE",
+    "REGEXP",
+    "BETWEEN",
+    "NOT",
+    "DIV",
+    "DELAY",
+    "COLLATE",
+    "ON",
+    "USING",
+    "JOIN",
 ];
 
 impl Parser<'_> {
@@ -48,7 +79,10 @@ impl Parser<'_> {
         let value = self.expression()?;
         let names = if self.cursor.eat(&["AS"]) {
             if self.is_token(&Token::LParen) { self.name_list("a column's name")? } else { vec![self.name("a column's name")?] }
-        } else if self.is_token(&Token::LParen) && self.nth_is_word(1) && matches!(self.cursor.peek_nth(2), Some(Token::Comma | Token::RParen)) {
+        } else if self.is_token(&Token::LParen)
+            && self.nth_is_word(1)
+            && matches!(self.cursor.peek_nth(2), Some(Token::Comma | Token::RParen))
+        {
             self.name_list("a column's name")?
         } else if self.at_column_alias() {
             vec![self.name("a column's name")?]

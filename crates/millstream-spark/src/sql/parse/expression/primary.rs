@@ -15,8 +15,8 @@ use crate::sql::parse::proto::{boolean, call, cast, expression, extract, literal
 
 /// Words that are no columns without backticks.
 const NOT_COLUMNS: &[&str] = &[
-    "SELECT", "FROM", "WHERE", "HAVING", "UNION", "JOIN", "ON", "USING", "AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE", "ILIKE", "RLIKE",
-    "AS", "THEN",
+    "SELECT", "FROM", "WHERE", "HAVING", "UNION", "JOIN", "ON", "USING", "AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE", "ILIKE",
+    "RLIKE", "AS", "THEN",
 ];
 
 impl Parser<'_> {
@@ -108,8 +108,8 @@ impl Parser<'_> {
             let name = self.cursor.identifier("a parameter")?.value;
             return self.lambda(vec![name]);
         }
-        let begins_clause = matches!(upper.as_str(), "GROUP" | "ORDER" | "SORT" | "CLUSTER" | "DISTRIBUTE" | "PARTITION")
-            && self.cursor.nth_is(1, "BY");
+        let begins_clause =
+            matches!(upper.as_str(), "GROUP" | "ORDER" | "SORT" | "CLUSTER" | "DISTRIBUTE" | "PARTITION") && self.cursor.nth_is(1, "BY");
         let is_name = before_bracket && !matches!(upper.as_str(), "SELECT" | "FROM" | "WHERE") || self.nth_is_token(1, &Token::Period);
         if begins_clause || (!is_name && NOT_COLUMNS.contains(&upper.as_str())) {
             return Err(self.cursor.expected("an expression"));

@@ -35,9 +35,8 @@ impl Parser<'_> {
 
     /// What a name in reach stands for: a variable of a lambda function around, or a column.
     fn named(&self, parts: Vec<String>) -> Expression {
-        let variable = parts.first().and_then(|first| {
-            self.lambdas.iter().rev().flatten().find(|parameter| parameter.eq_ignore_ascii_case(first))
-        });
+        let variable =
+            parts.first().and_then(|first| self.lambdas.iter().rev().flatten().find(|parameter| parameter.eq_ignore_ascii_case(first)));
         let Some(variable) = variable else { return attribute(&parts) };
         let variable = UnresolvedNamedLambdaVariable { name_parts: vec![variable.clone()] };
         let start = expression(ExprType::UnresolvedNamedLambdaVariable(variable));

@@ -56,11 +56,8 @@ impl Parser<'_> {
                 parser.defer(Diagnostic::new("DUPLICATED_CTE_NAMES", "42602", position, message));
             }
             names.push(name.clone());
-            let columns = if parser.is_token(&Token::LParen) && !parser.at_query(1) {
-                parser.name_list("a column's name")?
-            } else {
-                Vec::new()
-            };
+            let columns =
+                if parser.is_token(&Token::LParen) && !parser.at_query(1) { parser.name_list("a column's name")? } else { Vec::new() };
             parser.cursor.eat(&["AS"]);
             parser.cursor.expect_token(&Token::LParen)?;
             let query = parser.query()?;
@@ -78,7 +75,9 @@ impl Parser<'_> {
     /// The same, the first query being read.
     pub(super) fn more_set_operations(&mut self, first: Relation) -> Result<Relation, Diagnostic> {
         let mut union = vec![first];
-        while let Some(kind) = self.set_operator(&[("UNION", SetOpType::Union), ("EXCEPT", SetOpType::Except), ("MINUS", SetOpType::Except)]) {
+        while let Some(kind) =
+            self.set_operator(&[("UNION", SetOpType::Union), ("EXCEPT", SetOpType::Except), ("MINUS", SetOpType::Except)])
+        {
             let all = self.all_rows();
             let right = self.nested(Parser::intersections)?;
             if kind == SetOpType::Union && all {
@@ -140,7 +139,9 @@ impl Parser<'_> {
                 self.cursor.advance();
                 Ok(all_columns(self.table_by_name()?))
             }
-            Some("MAP" | "REDUCE") => Err(Diagnostic::unsupported(self.position(), "MAP … USING and REDUCE … USING run scripts, which is not supported")),
+            Some("MAP" | "REDUCE") => {
+                Err(Diagnostic::unsupported(self.position(), "MAP … USING and REDUCE … USING run scripts, which is not supported"))
+            }
             _ => Err(self.cursor.expected("a query")),
         }
     }

@@ -63,7 +63,9 @@ impl Parser<'_> {
             Some("UNPIVOT") => self.unpivot(input),
             _ => match self.join(input)? {
                 (joined, true) => Ok(joined),
-                _ => Err(self.cursor.expected("a pipe operator: SELECT, WHERE, EXTEND, SET, DROP, AS, AGGREGATE, JOIN, ORDER BY, LIMIT or UNION")),
+                _ => Err(self
+                    .cursor
+                    .expected("a pipe operator: SELECT, WHERE, EXTEND, SET, DROP, AS, AGGREGATE, JOIN, ORDER BY, LIMIT or UNION")),
             },
         }
     }

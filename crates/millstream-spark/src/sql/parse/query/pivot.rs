@@ -145,4 +145,3 @@ fn columns_of(expression: &Expression, found: &mut Vec<Expression>) {
         _ => {}
     }
 }
-

@@ -65,13 +65,46 @@ impl Parser<'_> {
         after.advance();
         match after.peek() {
             Some(Token::LParen) => true,
-            Some(Token::Word(word)) if word.quote_style.is_none() => {
-                !["WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "JOIN", "LEFT", "RIGHT", "FULL", "INNER",
-                  "CROSS", "NATURAL", "SEMI", "ANTI", "LATERAL", "ON", "USING", "AS", "WATERMARK", "TABLESAMPLE", "PIVOT", "UNPIVOT", "SELECT", "WINDOW", "SORT",
-                  "CLUSTER", "DISTRIBUTE", "OFFSET", "VERSION", "TIMESTAMP", "FOR", "WITH"]
-                    .iter()
-                    .any(|next| next.eq_ignore_ascii_case(&word.value))
-            }
+            Some(Token::Word(word)) if word.quote_style.is_none() => ![
+                "WHERE",
+                "GROUP",
+                "HAVING",
+                "ORDER",
+                "LIMIT",
+                "UNION",
+                "EXCEPT",
+                "INTERSECT",
+                "MINUS",
+                "JOIN",
+                "LEFT",
+                "RIGHT",
+                "FULL",
+                "INNER",
+                "CROSS",
+                "NATURAL",
+                "SEMI",
+                "ANTI",
+                "LATERAL",
+                "ON",
+                "USING",
+                "AS",
+                "WATERMARK",
+                "TABLESAMPLE",
+                "PIVOT",
+                "UNPIVOT",
+                "SELECT",
+                "WINDOW",
+                "SORT",
+                "CLUSTER",
+                "DISTRIBUTE",
+                "OFFSET",
+                "VERSION",
+                "TIMESTAMP",
+                "FOR",
+                "WITH",
+            ]
+            .iter()
+            .any(|next| next.eq_ignore_ascii_case(&word.value)),
             Some(Token::Word(_)) => true,
             _ => false,
         }
@@ -174,7 +207,12 @@ impl Parser<'_> {
         self.cursor.expect_token(&Token::RParen)?;
         let seed = self.seed()?;
         if !(0.0..=1.0).contains(&fraction) {
-            let fault = Diagnostic::new("_LEGACY_ERROR_TEMP_0064", "42000", position, format!("Sampling fraction ({fraction}) must be on interval [0, 1]"));
+            let fault = Diagnostic::new(
+                "_LEGACY_ERROR_TEMP_0064",
+                "42000",
+                position,
+                format!("Sampling fraction ({fraction}) must be on interval [0, 1]"),
+            );
             self.defer(Diagnostic { sqlstate: None, ..fault });
         }
         Ok(relation(RelType::Sample(Box::new(Sample {

@@ -141,7 +141,11 @@ impl Parser<'_> {
             (ActionType::Delete, Vec::new())
         } else {
             self.cursor.expect(&["UPDATE", "SET"])?;
-            if self.cursor.eat_token(&Token::Mul) { (ActionType::UpdateStar, Vec::new()) } else { (ActionType::Update, self.assignments()?) }
+            if self.cursor.eat_token(&Token::Mul) {
+                (ActionType::UpdateStar, Vec::new())
+            } else {
+                (ActionType::Update, self.assignments()?)
+            }
         };
         let assignments = assignments.into_iter().map(|(key, value)| Assignment { key: Some(key), value: Some(value) }).collect();
         let action = MergeAction { action_type: kind.into(), condition, assignments };
@@ -179,7 +183,9 @@ impl Parser<'_> {
         self.cursor.expect(&["TRUNCATE", "TABLE"])?;
         let table = self.names("the name of a table")?;
         if self.cursor.is("PARTITION") {
-            return Err(Diagnostic::unsupported(self.position(), "TRUNCATE of a partition is not supported").with_hint("use DELETE FROM … WHERE"));
+            return Err(
+                Diagnostic::unsupported(self.position(), "TRUNCATE of a partition is not supported").with_hint("use DELETE FROM … WHERE")
+            );
         }
         Ok(Statement::Truncate { table })
     }

@@ -47,7 +47,12 @@ impl Parser<'_> {
         let name = self.names("the name of a view")?;
         let temporary = scope != ViewScope::Permanent;
         if temporary && if_not_exists {
-            let fault = Diagnostic::new("_LEGACY_ERROR_TEMP_0053", "42000", position.clone(), "It is not allowed to define a TEMPORARY view with IF NOT EXISTS.");
+            let fault = Diagnostic::new(
+                "_LEGACY_ERROR_TEMP_0053",
+                "42000",
+                position.clone(),
+                "It is not allowed to define a TEMPORARY view with IF NOT EXISTS.",
+            );
             self.defer(Diagnostic { sqlstate: None, ..fault });
         } else if if_not_exists && replace {
             let message = "a view is either replaced or left as it is: OR REPLACE with IF NOT EXISTS";
@@ -57,7 +62,9 @@ impl Parser<'_> {
             let message = format!("the temporary view '{}' has the name of a database", name.join("."));
             self.defer(Diagnostic::new("INVALID_TEMP_OBJ_QUALIFIER", "42602", position.clone(), message));
         }
-        if temporary && (self.cursor.is("USING") || (self.is_token(&Token::LParen) && self.nth_is_word(2) && !self.cursor.nth_is(2, "COMMENT"))) {
+        if temporary
+            && (self.cursor.is("USING") || (self.is_token(&Token::LParen) && self.nth_is_word(2) && !self.cursor.nth_is(2, "COMMENT")))
+        {
             let columns = if self.is_token(&Token::LParen) { self.columns()? } else { Vec::new() };
             self.cursor.expect(&["USING"])?;
             let provider = self.names("a format")?.join(".");
@@ -158,7 +165,10 @@ impl Parser<'_> {
     pub(super) fn columns(&mut self) -> Result<Vec<Field>, Diagnostic> {
         let mut fields: Vec<Field> = Vec::new();
         self.parenthesized_list(|parser| {
-            if parser.is_any(&["CONSTRAINT", "PRIMARY", "FOREIGN", "CHECK"]) && (parser.nth_is_word(1) || parser.nth_is_token(1, &Token::LParen)) && !parser.nth_is_any(1, TYPE_WORDS) {
+            if parser.is_any(&["CONSTRAINT", "PRIMARY", "FOREIGN", "CHECK"])
+                && (parser.nth_is_word(1) || parser.nth_is_token(1, &Token::LParen))
+                && !parser.nth_is_any(1, TYPE_WORDS)
+            {
                 return Err(Diagnostic::unsupported(parser.position(), "constraints of tables are not supported"));
             }
             let position = parser.position();
@@ -237,4 +247,5 @@ impl Parser<'_> {
 }
 
 /// Words that begin a type, where a column has the name of a keyword.
-const TYPE_WORDS: &[&str] = &["STRING", "INT", "INTEGER", "BIGINT", "LONG", "BOOLEAN", "DOUBLE", "FLOAT", "DATE", "TIMESTAMP", "DECIMAL", "BINARY"];
+const TYPE_WORDS: &[&str] =
+    &["STRING", "INT", "INTEGER", "BIGINT", "LONG", "BOOLEAN", "DOUBLE", "FLOAT", "DATE", "TIMESTAMP", "DECIMAL", "BINARY"];

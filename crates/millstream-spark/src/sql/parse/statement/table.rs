@@ -30,7 +30,10 @@ impl Parser<'_> {
             self.cursor.expect(&["TO"])?;
             return Ok(AlterAction::RenameColumn { column, to: self.name("the new name")? });
         }
-        if self.cursor.eat(&["SET", "TBLPROPERTIES"]) || self.cursor.eat(&["SET", "DBPROPERTIES"]) || self.cursor.eat(&["SET", "PROPERTIES"]) {
+        if self.cursor.eat(&["SET", "TBLPROPERTIES"])
+            || self.cursor.eat(&["SET", "DBPROPERTIES"])
+            || self.cursor.eat(&["SET", "PROPERTIES"])
+        {
             return Ok(AlterAction::SetProperties(self.properties()?));
         }
         if self.cursor.eat(&["UNSET", "TBLPROPERTIES"]) || self.cursor.eat(&["UNSET", "DBPROPERTIES"]) {
