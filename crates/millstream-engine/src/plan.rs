@@ -204,6 +204,14 @@ pub fn stream_formats(plan: &LogicalPlan) -> Result<Vec<&'static str>> {
     Ok(streams(plan)?.iter().map(|(_, relation)| format(relation)).collect())
 }
 
+/// The names that users gave to the streams of a plan, each as often as there are streams of it.
+///
+/// # Errors
+/// Those of walking the plan.
+pub fn stream_names(plan: &LogicalPlan) -> Result<Vec<String>> {
+    Ok(streams(plan)?.into_iter().filter_map(|(_, relation)| relation.name).collect())
+}
+
 /// Casts result columns to the types that sinks know: what DataFusion uses inside (views, dictionaries, nanoseconds) stays inside.
 fn normalise(plan: LogicalPlan) -> Result<LogicalPlan> {
     let schema = plan.schema().clone();

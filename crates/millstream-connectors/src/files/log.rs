@@ -22,12 +22,12 @@ pub(crate) struct LogEntry {
 
 impl LogEntry {
     /// # Errors
-    /// `MALFORMED_LOG_FILE`.
+    /// `SOURCE_LOG_MISMATCH`.
     pub(crate) fn parse(line: &str) -> Result<Self> {
         serde_json::from_str::<LogEntry>(line).map(|entry| LogEntry { path: uri::canonical(&entry.path), ..entry }).map_err(|error| {
             Error::new(
                 ErrorKind::CheckpointIncompatible,
-                "MALFORMED_LOG_FILE",
+                "SOURCE_LOG_MISMATCH",
                 format!("the source log holds {line:?}, which is no entry of a file source: the checkpoint belongs to another source"),
             )
             .caused_by(error)
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(entry.to_line().unwrap(), line);
         assert_eq!(batch_of(line), Some(1));
         assert_eq!(batch_of("{}"), None);
-        assert_eq!(LogEntry::parse(r#"{"a":1}"#).unwrap_err().code(), "MALFORMED_LOG_FILE");
+        assert_eq!(LogEntry::parse(r#"{"a":1}"#).unwrap_err().code(), "SOURCE_LOG_MISMATCH");
     }
 
     #[test]

@@ -162,6 +162,10 @@ impl FileStream {
             report(self.quarantine.as_ref(), &self.file, "UNREADABLE_FILE", detail);
             return None;
         }
+        if is_failfast(&error) {
+            let what = format!("Encountered error while reading file {}", self.file.status.url);
+            return Some(Error::new(error.kind(), "FAILED_READ_FILE.NO_HINT", what).with_sqlstate("KD001").caused_by(error));
+        }
         let named = error.message().contains(&self.file.status.url);
         Some(if named { error } else { error.within(format_args!("file {}", self.file.status.url)) })
     }
@@ -196,7 +200,12 @@ fn is_missing(error: &Error) -> bool {
 
 /// Whether the file's content is at fault. Errors of the store are not (they may pass), nor is a malformed record under `FAILFAST`.
 fn is_corrupt(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::BadRecord | ErrorKind::SchemaMismatch) && !error.code().starts_with("MALFORMED_RECORD_IN_PARSING")
+    matches!(error.kind(), ErrorKind::BadRecord | ErrorKind::SchemaMismatch) && !is_failfast(error)
+}
+
+/// Whether a malformed record ends the query because the mode says so.
+fn is_failfast(error: &Error) -> bool {
+    error.code().starts_with("MALFORMED_RECORD_IN_PARSING")
 }
 
 struct Coalesce {

@@ -20,6 +20,7 @@ pub use decompress::Codec;
 pub use encoding::Encoding;
 
 use super::FileRef;
+use super::write::no_such_codec;
 use decompress::Decompressor;
 use encoding::Transcoder;
 
@@ -51,12 +52,17 @@ impl InputOptions {
     /// Reads `compression` and `encoding` (or `charset`).
     ///
     /// # Errors
-    /// `INVALID_OPTION_VALUE` for codecs and encodings that are not known.
+    /// `CODEC_NOT_AVAILABLE.WITH_AVAILABLE_CODECS_SUGGESTION`; `INVALID_OPTION_VALUE` for encodings that are not known.
     pub fn from_options(options: &Options) -> Result<Self> {
+        let codec = options.get("compression");
+        let known = ["none", "uncompressed", "gzip", "bzip2", "deflate", "snappy", "lz4", "zstd"];
+        if let Some(codec) = codec.filter(|codec| !known.iter().any(|name| name.eq_ignore_ascii_case(codec))) {
+            return Err(no_such_codec(codec, &known));
+        }
         options.check(OPTIONS)?;
         let encoding = options.get("encoding").or_else(|| options.get("charset"));
         Ok(InputOptions {
-            compression: options.get("compression").and_then(Codec::named),
+            compression: codec.and_then(Codec::named),
             encoding: encoding.map(Encoding::named).transpose()?.flatten(),
         })
     }

@@ -28,13 +28,13 @@ impl RateSource {
     /// Opens the source; a new query's start becomes entry 0 of the source's log, as in Spark.
     ///
     /// # Errors
-    /// `MALFORMED_LOG_FILE` when that entry is no time; those of the log.
+    /// `SOURCE_LOG_MISMATCH` when that entry is no time; those of the log.
     pub(super) async fn open(options: RateOptions, context: SourceContext) -> Result<Self> {
         let started_ms = match context.log.get(0).await? {
             Some(entries) => entries.first().and_then(|entry| entry.trim().parse().ok()).ok_or_else(|| {
                 Error::new(
                     ErrorKind::CheckpointIncompatible,
-                    "MALFORMED_LOG_FILE",
+                    "SOURCE_LOG_MISMATCH",
                     "entry 0 of the rate source's log is no time: restore it, or start a new checkpoint",
                 )
             })?,

@@ -99,6 +99,7 @@ impl SourceProvider for RateMicroBatchProvider {
         if request.schema.as_ref().is_some_and(|schema| *schema != rows::schema()) {
             return Err(no_user_schema("rate-micro-batch"));
         }
+        BatchOptions::from(&request.options, self.parallelism)?;
         Ok(rows::schema())
     }
 

@@ -10,7 +10,7 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result as DfResult;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::BinaryExpr;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, FetchType, Join, JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Operator, SkipType};
 use millstream_core::Result;
 use millstream_core::sink::OutputMode;
@@ -34,7 +34,7 @@ pub(crate) fn allowed(rule: &str) -> bool {
 pub(crate) fn rewrite(plan: LogicalPlan, mode: OutputMode, state: &SessionState) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up(|node| match node {
         LogicalPlan::Limit(limit) if mode == OutputMode::Append && streams(&limit.input)? => limited(limit),
-        LogicalPlan::Join(join) => without_nulls(join, state),
+        LogicalPlan::Join(join) if streams(&join.left)? || streams(&join.right)? => without_nulls(in_parts(join), state),
         other => Ok(Transformed::no(other)),
     });
     rewritten.map(|plan| plan.data).map_err(from_datafusion)
@@ -54,6 +54,43 @@ fn limited(limit: Limit) -> DfResult<Transformed<LogicalPlan>> {
     }
 }
 
+/// The conditions that all have to hold for `condition` to hold.
+///
+/// Where computing the right side of an `AND` can fail, the analyzer writes `CASE WHEN NOT a THEN false ELSE a AND b END`, through numbers so that
+/// nothing turns it back. A join has to know the parts, as it has in Spark.
+pub(crate) fn conjuncts(condition: &Expr) -> Vec<&Expr> {
+    let both = match condition {
+        Expr::BinaryExpr(both) => Some(both),
+        Expr::Cast(cast) => guarded(&cast.expr),
+        other => guarded(other),
+    };
+    match both {
+        Some(BinaryExpr { left, op: Operator::And, right }) => [conjuncts(left), conjuncts(right)].concat(),
+        _ => vec![condition],
+    }
+}
+
+/// `a AND b` of `CASE WHEN NOT a THEN … ELSE a AND b END`.
+fn guarded(expr: &Expr) -> Option<&BinaryExpr> {
+    let Expr::Case(case) = expr else { return None };
+    let ([(decided, _)], Some(otherwise)) = (case.when_then_expr.as_slice(), &case.else_expr) else { return None };
+    let otherwise = match otherwise.as_ref() {
+        Expr::Cast(cast) => cast.expr.as_ref(),
+        other => other,
+    };
+    match (decided.as_ref(), otherwise) {
+        (Expr::Not(first), Expr::BinaryExpr(both)) if both.op == Operator::And && both.left == *first => Some(both),
+        _ => None,
+    }
+}
+
+/// The same join with its condition in parts.
+fn in_parts(mut join: Join) -> Join {
+    let condition = join.filter.as_ref().and_then(|filter| conjunction(conjuncts(filter).into_iter().cloned()));
+    join.filter = condition;
+    join
+}
+
 /// Filters below a join, on the sides where a row with a null in the condition can only be lost.
 fn without_nulls(mut join: Join, state: &SessionState) -> DfResult<Transformed<LogicalPlan>> {
     let (left, right) = match join.join_type {
@@ -64,21 +101,19 @@ fn without_nulls(mut join: Join, state: &SessionState) -> DfResult<Transformed<L
     };
     let (left, right) = (left && streams(&join.left)?, right && streams(&join.right)?);
     if !left && !right {
-        return Ok(Transformed::no(LogicalPlan::Join(join)));
+        return Ok(Transformed::yes(LogicalPlan::Join(join)));
     }
     let equal_nulls = join.null_equality == datafusion::common::NullEquality::NullEqualsNull;
     let keys = join.on.iter().filter(|_| !equal_nulls).flat_map(|(left, right)| [left, right]);
-    let compared = join.filter.iter().flat_map(|filter| split_conjunction(filter)).filter_map(compared).flatten();
+    let compared = join.filter.iter().flat_map(conjuncts).filter_map(compared).flatten();
     let operands: Vec<Expr> = keys.chain(compared).cloned().collect();
-    let mut changed = false;
     for (wanted, side) in [(left, &mut join.left), (right, &mut join.right)] {
         let columns = if wanted { never_null(&operands, side.schema(), state)? } else { BTreeSet::new() };
         if let Some(filter) = conjunction(columns.into_iter().map(|column| Expr::Column(column).is_not_null())) {
             *side = Arc::new(LogicalPlanBuilder::from(side.as_ref().clone()).filter(filter)?.build()?);
-            changed = true;
         }
     }
-    Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+    Ok(Transformed::yes(LogicalPlan::Join(join)))
 }
 
 /// The operands of a comparison that is null where one of them is.

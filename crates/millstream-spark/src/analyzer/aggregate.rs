@@ -13,10 +13,9 @@ use spark_connect_proto::expression::ExprType;
 use spark_connect_proto::{Aggregate, Expression};
 
 use super::columns::{fresh, item, project};
-use super::expression::{Scope, name_parts};
+use super::expression::{Output, Resolver, Scope, name_parts};
 use super::extend::{Extraction, Grouped};
 use super::filter::ordinal;
-use super::gather::incomplete;
 use super::grouping_sets::Sets;
 use super::normalize::normalized;
 use super::project::{Selected, Wanted, contains_aggregate, give};
@@ -40,13 +39,17 @@ impl Analyzer<'_> {
         if let Some(pivot) = &aggregate.pivot {
             return self.pivot(input, aggregate, pivot, outer);
         }
-        let wanted: Vec<&Expression> = aggregate.grouping_expressions.iter().chain(&aggregate.aggregate_expressions).collect();
-        let keys = self.keys(&input, aggregate, &wanted)?;
+        // The parser asks for exactly what it lists; a frame also gives its keys.
+        let exactly = aggregate.group_type() == GroupType::Unspecified;
+        let keys = aggregate.grouping_expressions.iter().filter(|_| !exactly);
+        let wanted: Vec<&Expression> = keys.chain(&aggregate.aggregate_expressions).collect();
+        let keys = self.keys(&input, &aggregate.grouping_expressions, &wanted)?;
         let sets = match aggregate.group_type() {
             GroupType::Rollup => Some(Sets::rollup(keys.len())?),
             GroupType::Cube => Some(Sets::cube(keys.len())?),
-            GroupType::GroupingSets => {
-                let sets: Vec<&[Expression]> = aggregate.grouping_sets.iter().map(|set| set.grouping_set.as_slice()).collect();
+            kind if kind == GroupType::GroupingSets || !aggregate.grouping_sets.is_empty() => {
+                let sets = aggregate.grouping_sets.iter().map(|set| self.keys(&input, &set.grouping_set, &wanted));
+                let sets = sets.collect::<Result<Vec<_>>>()?;
                 return self.grouping_sets(input, keys, &sets, &wanted, outer);
             }
             _ => None,
@@ -54,34 +57,38 @@ impl Analyzer<'_> {
         self.group(input, &keys, sets, &wanted, outer)
     }
 
-    /// The grouping expressions, with positions and aliases of the select list replaced by what they stand for.
-    fn keys(&self, input: &Node, aggregate: &Aggregate, wanted: &[&Expression]) -> Result<Vec<Expression>> {
+    /// Grouping expressions, with positions and aliases of the select list replaced by what they stand for.
+    fn keys(&self, input: &Node, written: &[Expression], wanted: &[&Expression]) -> Result<Vec<Expression>> {
         let scope = Scope { columns: &input.columns, ..Scope::default() };
-        let resolver = super::expression::Resolver::new(self.settings, &scope, self);
-        let mut keys: Vec<Expression> = Vec::with_capacity(aggregate.grouping_expressions.len());
-        for key in &aggregate.grouping_expressions {
+        let resolver = Resolver::new(self.settings, &scope, self);
+        let mut keys: Vec<Expression> = Vec::with_capacity(written.len());
+        for key in written {
             if let Some(position) = ordinal(key) {
                 keys.push(nth(wanted, position)?);
                 continue;
             }
-            if let Some(ExprType::UnresolvedAttribute(attribute)) = &key.expr_type
-                && attribute.plan_id.is_none()
-            {
-                let parts = name_parts(&attribute.unparsed_identifier)?;
-                let alias = |expression: &&&Expression| match &expression.expr_type {
-                    Some(ExprType::Alias(alias)) => {
-                        matches!(alias.name.as_slice(), [name] if parts.len() == 1 && parts.first().is_some_and(|part| self.same(part, name)))
+            let Some(name) = plain_name(key)?.filter(|_| resolver.value(key).is_err()) else {
+                keys.push(key.clone());
+                continue;
+            };
+            let is_alias = |expression: &&&Expression| match &expression.expr_type {
+                Some(ExprType::Alias(alias)) => matches!(alias.name.as_slice(), [alias] if self.same(alias, &name)),
+                _ => false,
+            };
+            match wanted.iter().find(is_alias) {
+                Some(aliased) => keys.push(unaliased(aliased).clone()),
+                // `GROUP BY ALL`: by everything that is no aggregate.
+                None if name.eq_ignore_ascii_case("all") && written.len() == 1 => {
+                    for expression in wanted {
+                        let mut calls = Vec::new();
+                        super::filter::aggregate_calls(&mut (*expression).clone(), &mut calls);
+                        if calls.is_empty() {
+                            keys.push(unaliased(expression).clone());
+                        }
                     }
-                    _ => false,
-                };
-                if resolver.value(key).is_err()
-                    && let Some(Expression { expr_type: Some(ExprType::Alias(alias)), .. }) = wanted.iter().find(alias)
-                {
-                    keys.push(alias.expr.as_deref().cloned().ok_or_else(|| incomplete("what an alias names"))?);
-                    continue;
                 }
+                None => keys.push(key.clone()),
             }
-            keys.push(key.clone());
         }
         Ok(keys)
     }
@@ -102,36 +109,45 @@ impl Analyzer<'_> {
         let mut written: Vec<(Expression, usize)> = Vec::new();
         let mut below: Vec<(Typed, Attribute)> = Vec::new();
         let mut session: Option<(Expr, Attribute)> = None;
+        let resolver = Resolver::new(self.settings, &scope, self);
         for key in keys {
-            let value = self.value(key, &scope)?;
-            if contains_aggregate(&value.expr) {
-                return Err(Error::invalid("GROUP_BY_AGGREGATE", "rows cannot be grouped by an aggregate: group by its arguments")
-                    .with_sqlstate("42903"));
-            }
-            if let Some(known) = resolved.iter().position(|known| known.expr == value.expr) {
-                written.push((unaliased(key).clone(), known));
-                continue;
-            }
-            let passing = input.columns.iter().find(|column| column.column() == value.expr);
-            let column = match (passing, normalized(&value)) {
-                (Some(column), _) if is_session(column) => {
-                    let group = Attribute { internal: fresh(), hidden: false, ..column.clone() };
-                    session = Some((value.expr.clone(), group.clone()));
-                    group
+            let outputs = resolver.named(key)?;
+            let is_one = outputs.len() == 1;
+            for output in outputs {
+                let Output::Column { name, value, .. } = output else {
+                    return Err(Error::invalid("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", "rows cannot be grouped by a generator")
+                        .with_sqlstate("42K0E"));
+                };
+                if contains_aggregate(&value.expr) {
+                    return Err(Error::invalid("GROUP_BY_AGGREGATE", "rows cannot be grouped by an aggregate: group by its arguments")
+                        .with_sqlstate("42903"));
                 }
-                (Some(column), None) => column.clone(),
-                (passing, normal) => {
-                    let name = super::naming::name_of(key);
-                    let column = match passing {
-                        Some(column) => Attribute { internal: fresh(), ..column.clone() },
-                        None => Attribute::of(name, &value),
-                    };
-                    below.push((normal.unwrap_or_else(|| value.clone()), column.clone()));
-                    column
+                let known = resolved.iter().position(|known| known.expr == value.expr);
+                if is_one {
+                    written.push((unaliased(key).clone(), known.unwrap_or(resolved.len())));
                 }
-            };
-            written.push((unaliased(key).clone(), resolved.len()));
-            resolved.push(Key { expr: value.expr, column });
+                if known.is_some() {
+                    continue;
+                }
+                let passing = input.columns.iter().find(|column| column.column() == value.expr);
+                let column = match (passing, normalized(&value)) {
+                    (Some(column), _) if is_session(column) => {
+                        let group = Attribute { internal: fresh(), hidden: false, ..column.clone() };
+                        session = Some((value.expr.clone(), group.clone()));
+                        group
+                    }
+                    (Some(column), None) => column.clone(),
+                    (passing, normal) => {
+                        let column = match passing {
+                            Some(column) => Attribute { internal: fresh(), ..column.clone() },
+                            None => Attribute::of(name, &value),
+                        };
+                        below.push((normal.unwrap_or_else(|| value.clone()), column.clone()));
+                        column
+                    }
+                };
+                resolved.push(Key { expr: value.expr, column });
+            }
         }
         let mut input = with_columns_below(input, below)?;
         let mut more: Vec<Key> = Vec::new();
@@ -203,6 +219,17 @@ pub(super) fn with_columns_below(input: Node, more: Vec<(Typed, Attribute)>) -> 
         columns.push(column.hidden());
     }
     Ok(Node { plan: project(input.plan, items)?, columns, below: input.below, grouped: input.grouped })
+}
+
+/// The name that an expression is, in one part.
+fn plain_name(expression: &Expression) -> Result<Option<String>> {
+    match &expression.expr_type {
+        Some(ExprType::UnresolvedAttribute(attribute)) if attribute.plan_id.is_none() => {
+            let mut parts = name_parts(&attribute.unparsed_identifier)?.into_iter();
+            Ok(parts.next().filter(|_| parts.next().is_none()))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The expression that an alias names.

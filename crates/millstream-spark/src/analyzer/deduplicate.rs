@@ -102,6 +102,13 @@ fn streaming(input: Node, keys: &[&Attribute], within: bool) -> Result<Node> {
     Ok(Node::new(super::extend::restored(plan, &columns)?, columns))
 }
 
+/// The different rows.
+pub(super) fn distinct_rows(input: Node) -> Result<Node> {
+    refuse_maps(&input.columns)?;
+    let columns = input.columns.clone();
+    batch(input, &columns.iter().collect::<Vec<_>>())
+}
+
 /// The first row of each key.
 fn batch(input: Node, keys: &[&Attribute]) -> Result<Node> {
     let columns = input.columns.clone();
@@ -115,8 +122,10 @@ fn batch(input: Node, keys: &[&Attribute]) -> Result<Node> {
     let mut items: Vec<Expr> = Vec::with_capacity(columns.len());
     let mut shown: Vec<(Typed, String)> = Vec::with_capacity(columns.len());
     for column in &columns {
-        if by.iter().any(|key| key.internal == column.internal) {
-            shown.push((column.typed(), column.internal.clone()));
+        // A key is shown in its normal form.
+        let key = keys.iter().zip(&by).find(|(key, _)| key.internal == column.internal);
+        if let Some((_, normal)) = key {
+            shown.push((Typed { expr: normal.column(), ..column.typed() }, column.internal.clone()));
             continue;
         }
         let internal = fresh();

@@ -101,15 +101,42 @@ pub(super) fn extend(node: &Node, expressions: Vec<Expr>) -> Result<(LogicalPlan
     }
     let mut wanted: Vec<String> = aggregates.iter().map(|(_, name)| name.clone()).collect();
     for expr in &replaced {
-        for column in expr.column_refs() {
-            if column.relation.is_none() && !wanted.contains(&column.name) {
-                wanted.push(column.name.clone());
+        for (name, is_own) in columns_of(expr)? {
+            // A subquery may also refer to what is around this relation.
+            let is_known = || node.columns.iter().chain(&node.below).any(|column| column.internal == name);
+            if !wanted.contains(&name) && (is_own || is_known()) {
+                wanted.push(name);
             }
         }
     }
     let aggregates: Vec<Expr> = aggregates.into_iter().map(|(expr, name)| expr.alias(name)).collect();
     let plan = reach(node.plan.clone(), &aggregates, &wanted)?;
     Ok((plan, replaced))
+}
+
+/// The columns that an expression refers to: its own, and those that its subqueries take from around them.
+fn columns_of(expr: &Expr) -> Result<Vec<(String, bool)>> {
+    let mut names: Vec<(String, bool)> = Vec::new();
+    expr.apply(|part| {
+        let subquery = match part {
+            Expr::Column(column) if column.relation.is_none() => {
+                names.push((column.name.clone(), true));
+                None
+            }
+            Expr::ScalarSubquery(subquery) => Some(subquery),
+            Expr::Exists(exists) => Some(&exists.subquery),
+            Expr::InSubquery(contained) => Some(&contained.subquery),
+            _ => None,
+        };
+        for column in subquery.into_iter().flat_map(|subquery| &subquery.outer_ref_columns) {
+            if let Expr::OuterReferenceColumn(_, column) = column {
+                names.push((column.name.clone(), false));
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map_err(from_datafusion)?;
+    Ok(names)
 }
 
 fn refers_below(node: &Node, expr: &Expr) -> bool {

@@ -13,7 +13,7 @@ use spark_connect_proto::{Expression, Filter, Sort};
 use super::expression::{Resolver, Scope};
 use super::extend::{extend, restored};
 use super::gather::incomplete;
-use super::project::contains_aggregate;
+use super::project::{contains_aggregate, with_windows};
 use super::relation::{Analyzer, Node};
 use super::{Attribute, visit};
 use crate::functions::aggregate::Aggregates;
@@ -39,7 +39,8 @@ impl Analyzer<'_> {
             )
             .with_sqlstate("42903"));
         }
-        let (mut plan, conditions) = extend(&input, vec![resolved])?;
+        let (plan, conditions) = extend(&input, vec![resolved])?;
+        let (mut plan, conditions) = with_windows(plan, conditions)?;
         for condition in conditions {
             plan = filtered(plan, condition)?;
         }
@@ -73,6 +74,7 @@ impl Analyzer<'_> {
             keys.push(key.with_expr(expr));
         }
         let (plan, exprs) = extend(&input, keys.iter().map(|key| key.expr.clone()).collect())?;
+        let (plan, exprs) = with_windows(plan, exprs)?;
         let expr: Vec<SortExpr> = keys.iter().zip(exprs).map(|(key, expr)| key.with_expr(expr)).collect();
         let plan = LogicalPlan::Sort(SortPlan { expr, input: Arc::new(plan), fetch: None });
         Ok(Node { plan: restored(plan, &columns)?, columns, ..input })

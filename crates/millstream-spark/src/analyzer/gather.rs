@@ -194,8 +194,15 @@ impl Walk {
                 _ => *relation = Relation { common: relation.common.clone(), rel_type: parsed.rel_type },
             }
         }
+        let mut subqueries: Vec<Relation> = Vec::new();
         for expression in visit::expressions(relation) {
-            self.expression(expression, 0)?;
+            expanded(expression, &mut subqueries, 0)?;
+        }
+        if !subqueries.is_empty() {
+            let root = Some(Box::new(std::mem::take(relation)));
+            let common = root.as_ref().and_then(|root| root.common.clone());
+            let with = WithRelations { root, references: subqueries };
+            *relation = Relation { common, rel_type: Some(RelType::WithRelations(Box::new(with))) };
         }
         match &mut relation.rel_type {
             Some(RelType::WithRelations(with)) => return self.with_relations(with, names, depth, level),
@@ -249,18 +256,21 @@ impl Walk {
         self.requests.push(Request { leaf: Relation { common: None, rel_type: leaf.rel_type.clone() }, depth });
         self.requests.len() - 1
     }
+}
 
-    fn expression(&mut self, expression: &mut Expression, level: usize) -> Result<()> {
-        if level > DEPTH {
-            return Err(too_deep());
-        }
-        stacker::maybe_grow(64 * 1024, 4 * 1024 * 1024, || {
-            if let Some(ExprType::ExpressionString(text)) = &expression.expr_type {
-                *expression = crate::sql::parse::expression(&text.expression)?;
-            }
-            visit::parts(expression).into_iter().try_for_each(|part| self.expression(part, level + 1))
-        })
+/// Parses the texts inside of an expression.
+fn expanded(expression: &mut Expression, subqueries: &mut Vec<Relation>, level: usize) -> Result<()> {
+    if level > DEPTH {
+        return Err(too_deep());
     }
+    stacker::maybe_grow(64 * 1024, 4 * 1024 * 1024, || {
+        if let Some(ExprType::ExpressionString(text)) = &expression.expr_type {
+            let (parsed, more) = crate::sql::parse::expression_with_subqueries(&text.expression)?;
+            *expression = parsed;
+            subqueries.extend(more);
+        }
+        visit::parts(expression).into_iter().try_for_each(|part| expanded(part, subqueries, level + 1))
+    })
 }
 
 /// The common table expression that a leaf names.

@@ -77,7 +77,7 @@ impl Analyzer<'_> {
         &self,
         input: Node,
         mut keys: Vec<Expression>,
-        sets: &[&[Expression]],
+        sets: &[Vec<Expression>],
         wanted: &[&Expression],
         outer: Option<&Scope<'_>>,
     ) -> Result<Node> {
@@ -86,7 +86,7 @@ impl Analyzer<'_> {
         let mut places: Vec<Vec<usize>> = Vec::with_capacity(sets.len());
         for set in sets {
             let mut of_set: Vec<usize> = Vec::with_capacity(set.len());
-            for expression in *set {
+            for expression in set {
                 let value = self.value(expression, &scope).ok();
                 let same = |(key, known): &(&Expression, &Option<Typed>)| match (known, &value) {
                     (Some(known), Some(value)) => known.expr == value.expr,

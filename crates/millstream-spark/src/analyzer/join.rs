@@ -10,9 +10,8 @@ use datafusion::logical_expr::{Expr, Join as JoinPlan, JoinConstraint, LogicalPl
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use millstream_engine::relation::StreamRelation;
-use spark_connect_proto::expression::ExprType;
+use spark_connect_proto::Join;
 use spark_connect_proto::join::JoinType as ProtoJoinType;
-use spark_connect_proto::{Expression, Join};
 
 use super::Attribute;
 use super::columns::{item, project};
@@ -28,17 +27,17 @@ impl Analyzer<'_> {
         let left = self.input(join.left.as_deref(), outer)?;
         let right = self.input(join.right.as_deref(), outer)?;
         let kind = kind_of(join.join_type())?;
-        if !join.using_columns.is_empty() {
-            return self.join_using(left, right, kind, &join.using_columns);
-        }
-        if join.join_condition.as_ref().is_some_and(is_natural) {
+        // The parser writes `NATURAL JOIN` as a join using the column `*`.
+        if matches!(join.using_columns.as_slice(), [all] if all == "*") {
             let names = self.shared_names(&left, &right);
             if !names.is_empty() {
                 return self.join_using(left, right, kind, &names);
             }
+        } else if !join.using_columns.is_empty() {
+            return self.join_using(left, right, kind, &join.using_columns);
         }
         let (left, right) = separated(left, right)?;
-        let Some(condition) = join.join_condition.as_ref().filter(|condition| !is_natural(condition)) else {
+        let Some(condition) = &join.join_condition else {
             return joined(left, right, kind, None);
         };
         let columns: Vec<Attribute> = left.columns.iter().chain(&right.columns).cloned().collect();
@@ -137,7 +136,7 @@ impl Analyzer<'_> {
     }
 
     /// The columns of the same name on both sides, for `NATURAL JOIN`.
-    pub(super) fn shared_names(&self, left: &Node, right: &Node) -> Vec<String> {
+    fn shared_names(&self, left: &Node, right: &Node) -> Vec<String> {
         left.visible().filter(|one| right.visible().any(|other| self.same(&one.name, &other.name))).map(|one| one.name.clone()).collect()
     }
 
@@ -162,11 +161,6 @@ impl Analyzer<'_> {
         let expr = when(first.expr.clone().is_not_null(), first.expr).otherwise(second.expr).map_err(from_datafusion)?;
         Ok(Typed::new(expr, data_type, first.nullable && second.nullable))
     }
-}
-
-/// What the parser writes for `NATURAL JOIN`, which joins by the columns of the same name.
-fn is_natural(condition: &Expression) -> bool {
-    matches!(&condition.expr_type, Some(ExprType::UnresolvedFunction(function)) if function.function_name == "__natural")
 }
 
 /// The planner's kind of a join.

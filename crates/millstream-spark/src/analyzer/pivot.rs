@@ -52,8 +52,10 @@ impl Analyzer<'_> {
         let by: Vec<Expression> = keys.iter().chain([column]).cloned().collect();
         let wanted: Vec<&Expression> = keys.iter().chain([column]).chain(aggregates).collect();
         let first = self.group(input, &by, None, &wanted, outer)?;
+        // The keys may be a star; each aggregate is one column.
+        let width = first.columns.len().saturating_sub(1 + aggregates.len());
         let mut columns = first.columns.into_iter();
-        let keys: Vec<Attribute> = columns.by_ref().take(keys.len()).collect();
+        let keys: Vec<Attribute> = columns.by_ref().take(width).collect();
         let pivoted = columns.next().ok_or_else(|| Error::internal("the pivoted column was grouped by"))?;
         let results: Vec<Attribute> = columns.collect();
         let mut given: Vec<Attribute> = keys.clone();

@@ -179,35 +179,39 @@ pub(super) fn give(input: LogicalPlan, outputs: Vec<(Attribute, Typed)>) -> Resu
 }
 
 /// Computes the window functions inside of values below them.
-fn windows(input: LogicalPlan, mut outputs: Vec<(Attribute, Typed)>) -> Result<(LogicalPlan, Vec<(Attribute, Typed)>)> {
+fn windows(input: LogicalPlan, outputs: Vec<(Attribute, Typed)>) -> Result<(LogicalPlan, Vec<(Attribute, Typed)>)> {
+    let exprs = outputs.iter().map(|(_, value)| value.expr.clone()).collect();
+    let (plan, exprs) = with_windows(input, exprs)?;
+    let outputs = outputs.into_iter().zip(exprs).map(|((attribute, value), expr)| (attribute, Typed { expr, ..value })).collect();
+    Ok((plan, outputs))
+}
+
+/// The plan with the window functions inside of expressions beside its columns, and the expressions over it.
+pub(super) fn with_windows(input: LogicalPlan, exprs: Vec<Expr>) -> Result<(LogicalPlan, Vec<Expr>)> {
     let mut functions: Vec<(Expr, String)> = Vec::new();
-    for (_, value) in &mut outputs {
-        let replaced = std::mem::take(&mut value.expr)
-            .transform_down(|part| {
-                if !matches!(part, Expr::WindowFunction(_)) {
-                    return Ok(Transformed::no(part));
+    let mut replaced: Vec<Expr> = Vec::with_capacity(exprs.len());
+    for expr in exprs {
+        let expr = expr.transform_down(|part| {
+            if !matches!(part, Expr::WindowFunction(_)) {
+                return Ok(Transformed::no(part));
+            }
+            let name = match functions.iter().find(|(known, _)| *known == part) {
+                Some((_, name)) => name.clone(),
+                None => {
+                    let name = fresh();
+                    functions.push((part, name.clone()));
+                    name
                 }
-                let name = match functions.iter().find(|(known, _)| *known == part) {
-                    Some((_, name)) => name.clone(),
-                    None => {
-                        let name = fresh();
-                        functions.push((part, name.clone()));
-                        name
-                    }
-                };
-                Ok(Transformed::new(column(&name), true, TreeNodeRecursion::Jump))
-            })
-            .map_err(from_datafusion)?;
-        value.expr = replaced.data;
-    }
-    if functions.is_empty() {
-        return Ok((input, outputs));
+            };
+            Ok(Transformed::new(column(&name), true, TreeNodeRecursion::Jump))
+        });
+        replaced.push(expr.map_err(from_datafusion)?.data);
     }
     let mut plan = input;
     for group in by_window(functions) {
         plan = LogicalPlanBuilder::from(plan).window(group).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)?;
     }
-    Ok((plan, outputs))
+    Ok((plan, replaced))
 }
 
 /// Functions over the same partitions and order are computed together.

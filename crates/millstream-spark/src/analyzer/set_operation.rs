@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{JoinType, NullEquality};
-use datafusion::logical_expr::{Distinct, Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Union, when};
+use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Union, when};
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use millstream_engine::plan::is_streaming;
@@ -13,7 +13,7 @@ use spark_connect_proto::set_operation::SetOpType;
 
 use super::Attribute;
 use super::columns::{already_exists, fresh, item, project};
-use super::deduplicate::{refuse_maps, unresolved_among};
+use super::deduplicate::{distinct_rows, refuse_maps, unresolved_among};
 use super::expression::{Resolver, Scope};
 use super::normalize::normalized;
 use super::relation::{Analyzer, Node};
@@ -32,12 +32,7 @@ impl Analyzer<'_> {
         match operation.set_op_type() {
             SetOpType::Union => {
                 let union = self.union(left, right)?;
-                if all {
-                    return Ok(union);
-                }
-                refuse_maps(&union.columns)?;
-                let plan = LogicalPlan::Distinct(Distinct::All(Arc::new(union.plan)));
-                Ok(Node::new(plan, union.columns))
+                if all { Ok(union) } else { distinct_rows(union) }
             }
             kind @ (SetOpType::Intersect | SetOpType::Except) => self.compared(left, right, kind, all),
             SetOpType::Unspecified => {

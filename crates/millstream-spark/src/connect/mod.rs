@@ -20,6 +20,7 @@ mod service;
 mod session;
 mod sessions;
 mod show;
+mod statement;
 mod streaming;
 mod upload;
 

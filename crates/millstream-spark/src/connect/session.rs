@@ -223,12 +223,7 @@ impl Leaves for ConnectSession {
 
     async fn source(&self, source: &read::DataSource, streaming: bool) -> Result<Leaf> {
         let format = source.format.clone().filter(|format| !format.is_empty()).unwrap_or_else(|| self.confs.default_source());
-        let schema = match source.schema.as_deref().filter(|text| !text.is_empty()) {
-            Some(text) => Some(super::schema::parse(text)?),
-            None => None,
-        };
-        let options: Options = source.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let request = ReadRequest { schema, paths: source.paths.clone(), options };
+        let request = super::streaming::request(&self.confs, &format, source, streaming)?;
         self.read(&format, request, streaming, source.source_name.clone()).await
     }
 

@@ -84,7 +84,7 @@ pub fn all() -> Vec<Arc<dyn FileWriteFormat>> {
 }
 
 /// The error for a codec that a format does not have.
-fn no_such_codec(codec: &str, known: &[&str]) -> Error {
+pub(super) fn no_such_codec(codec: &str, known: &[&str]) -> Error {
     Error::invalid(
         "CODEC_NOT_AVAILABLE.WITH_AVAILABLE_CODECS_SUGGESTION",
         format!("The codec {codec} is not available. Available codecs are {}.", known.join(", ")),

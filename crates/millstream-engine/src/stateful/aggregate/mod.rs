@@ -199,4 +199,3 @@ impl Core for AggregateCore {
         self.aggregation.mode != OutputMode::Complete
     }
 }
-

@@ -123,4 +123,3 @@ impl Core for DeduplicateCore {
         vec![&mut self.table]
     }
 }
-

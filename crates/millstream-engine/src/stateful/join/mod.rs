@@ -289,4 +289,3 @@ impl Core for JoinCore {
         [&self.left, &self.right].iter().any(|half| !matches!(half.side.eviction, Eviction::Never))
     }
 }
-

@@ -1,9 +1,10 @@
 //! Rows with equal keys, two by two, on their way through the rest of the condition.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::{filter, take};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{filter, filter_record_batch, take};
 use datafusion::common::{HashSet, JoinSide, JoinType};
 use datafusion::error::{DataFusionError, Result as DfResult};
+use datafusion::physical_expr::split_conjunction;
 use millstream_core::Error;
 
 use super::{JoinCore, truth};
@@ -98,8 +99,25 @@ impl JoinCore {
             columns.get(column.index).cloned().ok_or_else(|| to_datafusion(Error::internal("a join's condition names no column")))
         });
         let options = RecordBatchOptions::new().with_row_count(Some(pairs));
-        let rows = RecordBatch::try_new_with_options(condition.schema().clone(), columns.collect::<DfResult<Vec<_>>>()?, &options)?;
-        truth(&condition.expression().evaluate(&rows)?.into_array(pairs)?)
+        let mut rows = RecordBatch::try_new_with_options(condition.schema().clone(), columns.collect::<DfResult<Vec<_>>>()?, &options)?;
+        let mut alive: Vec<usize> = (0..pairs).collect();
+        // A later part may fail for pairs that an earlier one refuses.
+        for part in split_conjunction(condition.expression()) {
+            let holds = truth(&part.evaluate(&rows)?.into_array(rows.num_rows())?)?;
+            if holds.has_false() {
+                rows = filter_record_batch(&rows, &holds)?;
+                alive = alive.into_iter().zip(holds.values()).filter(|(_, holds)| *holds).map(|(pair, _)| pair).collect();
+            }
+            if alive.is_empty() {
+                break;
+            }
+        }
+        let mut satisfied = BooleanBufferBuilder::new(pairs);
+        satisfied.append_n(pairs, false);
+        for pair in alive {
+            satisfied.set_bit(pair, true);
+        }
+        Ok(BooleanArray::new(satisfied.finish(), None))
     }
 
     /// Remembers that rows of the other side have matched, where it matters later.

@@ -262,4 +262,3 @@ impl Core for SessionCore {
         self.sessions.mode != OutputMode::Complete
     }
 }
-

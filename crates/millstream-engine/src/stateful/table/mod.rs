@@ -333,4 +333,3 @@ impl StateTable {
         Ok((keys, subs, values))
     }
 }
-

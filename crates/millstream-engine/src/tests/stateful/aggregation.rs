@@ -34,7 +34,8 @@ async fn a_window_ending_exactly_at_the_watermark_is_closed_and_late() {
 async fn update_emits_what_changed_and_evicts_silently() {
     let events = Events::new("");
     let plan = sums(events.watermarked(10_000), 5, Some(10_000));
-    let files: [&[Event]; 3] = [&[at("a", 1001.0, 1), at("b", 1002.0, 2)], &[at("a", 1060.0, 4)], &[at("a", 1002.0, 8), at("a", 1062.0, 16)]];
+    let files: [&[Event]; 3] =
+        [&[at("a", 1001.0, 1), at("b", 1002.0, 2)], &[at("a", 1060.0, 4)], &[at("a", 1002.0, 8), at("a", 1062.0, 16)]];
     let steps = play(&events, plan, Update, &files).await;
     steps[0].is(&["1000|1005|a|1", "1000|1005|b|2"], "00:16:32.000", &[[2, 0, 0, 0]]);
     steps[1].is(&["1060|1065|a|4"], "00:17:30.000", &[[1, 0, 2, 0]]);
@@ -72,10 +73,8 @@ async fn without_batches_of_their_own_windows_close_with_the_next_data_and_late_
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_without_event_time_count_as_1970_in_the_report_and_are_in_no_window() {
     let events = Events::new("");
-    let plan = LogicalPlanBuilder::from(events.watermarked(10_000))
-        .filter(col("ts").is_not_null())
-        .and_then(LogicalPlanBuilder::build)
-        .unwrap();
+    let plan =
+        LogicalPlanBuilder::from(events.watermarked(10_000)).filter(col("ts").is_not_null()).and_then(LogicalPlanBuilder::build).unwrap();
     let lab = Lab::new();
     let query = lab.start(sums(plan, 5, Some(10_000)), Append).await.unwrap();
     events.add(&[("a", None, 1)]);
@@ -92,7 +91,8 @@ async fn rows_without_event_time_count_as_1970_in_the_report_and_are_in_no_windo
 async fn a_filter_on_another_column_keeps_rows_from_moving_time() {
     let events = Events::new("");
     let plan = LogicalPlanBuilder::from(events.watermarked(0)).filter(col("v").lt(lit(100_i64))).unwrap().build().unwrap();
-    let steps = play(&events, sums(plan, 5, Some(0)), Append, &[&[at("a", 1001.0, 1)], &[at("a", 1060.0, 200)], &[at("a", 1003.0, 4)]]).await;
+    let steps =
+        play(&events, sums(plan, 5, Some(0)), Append, &[&[at("a", 1001.0, 1)], &[at("a", 1060.0, 200)], &[at("a", 1003.0, 4)]]).await;
     steps[1].is(&[], "00:16:41.000", &[[1, 0, 0, 0]]);
     steps[2].is(&[], "00:16:43.000", &[[1, 0, 0, 0]]);
 }
@@ -134,7 +134,8 @@ async fn complete_results_can_be_sorted_and_limited() {
 #[tokio::test(flavor = "multi_thread")]
 async fn select_distinct_is_an_aggregation() {
     let events = Events::new("");
-    let plan = LogicalPlanBuilder::from(events.plan()).project(vec![col("k")]).and_then(LogicalPlanBuilder::distinct).unwrap().build().unwrap();
+    let plan =
+        LogicalPlanBuilder::from(events.plan()).project(vec![col("k")]).and_then(LogicalPlanBuilder::distinct).unwrap().build().unwrap();
     let steps = play(&events, plan, Complete, &[&[at("a", 1.0, 1), at("a", 2.0, 2)], &[at("b", 1.0, 4)]]).await;
     steps[0].is(&["a"], "none", &[[1, 1, 0, 0]]);
     steps[1].is(&["a", "b"], "none", &[[2, 1, 0, 0]]);

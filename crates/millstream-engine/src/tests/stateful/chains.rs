@@ -1,11 +1,11 @@
 //! Operators above operators, several watermarks, and what time is to each.
 
+use crate::stateful::Watermark;
 use datafusion::common::{Column, JoinType};
+use datafusion::functions::core::expr_fn::get_field;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::col;
-use datafusion::functions::core::expr_fn::get_field;
-use crate::stateful::Watermark;
 
 use super::*;
 
@@ -92,8 +92,18 @@ async fn a_join_hands_on_time_with_the_delay_of_its_range() {
     let lab = Lab::new();
     let query = lab.start(plan, Append).await.unwrap();
     let mut steps = Vec::new();
-    for (l, event) in [(true, at("a", 1011.0, 1)), (false, at("a", 1012.0, 10)), (false, at("a", 1013.0, 11)), (true, at("x", 1060.0, 2)), (false, at("x", 1060.0, 12))] {
-        if l { left.add(&[event]) } else { right.add(&[event]) }
+    for (l, event) in [
+        (true, at("a", 1011.0, 1)),
+        (false, at("a", 1012.0, 10)),
+        (false, at("a", 1013.0, 11)),
+        (true, at("x", 1060.0, 2)),
+        (false, at("x", 1060.0, 12)),
+    ] {
+        if l {
+            left.add(&[event])
+        } else {
+            right.add(&[event])
+        }
         steps.push(lab.step(&query).await);
     }
     steps[1].is(&[], "00:16:41.000", &[[1, 0, 0, 0], [2, 0, 0, 0]]);

@@ -9,7 +9,8 @@ use super::*;
 async fn without_event_time_keys_are_remembered_for_ever() {
     let events = Events::new("");
     let plan = distinct(events.plan(), &["k"], false);
-    let steps = play(&events, plan, Append, &[&[at("a", 1.0, 1), at("-", 1.0, 2), at("a", 2.0, 3)], &[at("-", 9.0, 4), at("b", 1.0, 5)]]).await;
+    let steps =
+        play(&events, plan, Append, &[&[at("a", 1.0, 1), at("-", 1.0, 2), at("a", 2.0, 3)], &[at("-", 9.0, 4), at("b", 1.0, 5)]]).await;
     steps[0].is(&["a|1|1", "null|1|2"], "none", &[[2, 2, 0, 0]]);
     steps[1].is(&["b|1|5"], "none", &[[3, 1, 0, 0]]);
 }
@@ -41,13 +42,8 @@ async fn a_watermark_beside_the_keys_drops_late_rows_and_evicts_nothing() {
 async fn within_the_watermark_a_key_expires_with_its_first_row() {
     let events = Events::new("");
     let plan = distinct(events.watermarked(10_000), &["k"], true);
-    let files: [&[Event]; 5] = [
-        &[at("a", 1005.0, 1)],
-        &[at("x", 1024.0, 2)],
-        &[at("a", 1015.0, 3)],
-        &[at("x", 1025.0, 4)],
-        &[at("a", 1022.0, 5)],
-    ];
+    let files: [&[Event]; 5] =
+        [&[at("a", 1005.0, 1)], &[at("x", 1024.0, 2)], &[at("a", 1015.0, 3)], &[at("x", 1025.0, 4)], &[at("a", 1022.0, 5)]];
     let steps = play(&events, plan, Append, &files).await;
     steps[0].is(&["a|1005|1"], "00:16:35.000", &[[1, 0, 0, 0]]);
     steps[1].is(&["x|1024|2"], "00:16:54.000", &[[2, 0, 0, 0]]);

@@ -14,7 +14,8 @@ const X: &str = "_LEGACY_ERROR_TEMP_3102";
 
 #[track_caller]
 fn verdicts(what: &str, plan: &LogicalPlan, expected: [&str; 3]) {
-    let verdicts = [Append, Update, Complete].map(|mode| check(plan, mode).map_or_else(|error| error.code().to_owned(), |()| "ok".to_owned()));
+    let verdicts =
+        [Append, Update, Complete].map(|mode| check(plan, mode).map_or_else(|error| error.code().to_owned(), |()| "ok".to_owned()));
     assert_eq!(verdicts, expected, "{what}");
 }
 
@@ -34,7 +35,11 @@ fn single_streams() {
         ("by key", by_key(events.plan()), [OM, "ok", "ok"]),
         ("by key, watermark", by_key(events.watermarked(0)), [OM, "ok", "ok"]),
         ("by window", windowed(), ["ok", "ok", "ok"]),
-        ("by event time", built(LogicalPlanBuilder::from(events.watermarked(0)).aggregate(vec![col("ts")], vec![sum(col("v"))])), ["ok"; 3]),
+        (
+            "by event time",
+            built(LogicalPlanBuilder::from(events.watermarked(0)).aggregate(vec![col("ts")], vec![sum(col("v"))])),
+            ["ok"; 3],
+        ),
         ("by window without watermark", sums(events.plan(), 5, None), [OM, "ok", "ok"]),
         ("all", built(stream().aggregate(Vec::<Expr>::new(), vec![sum(col("v"))])), [OM, "ok", "ok"]),
         ("count distinct", built(stream().aggregate(vec![col("k")], vec![count_distinct(col("v"))])), [OM, X, X]),
@@ -88,16 +93,19 @@ fn joins() {
         }
     }
     let (l, r, on) = &ways[0];
-    let counted = built(LogicalPlanBuilder::from(l.clone()).join_on(r.clone(), JoinType::Inner, vec![on.clone()]).and_then(|plan| {
-        plan.project(vec![window("lts", 5, Some(10_000), "w")])?.aggregate(vec![col("w")], vec![sum(lit(1_i64))])
-    }));
+    let counted = built(
+        LogicalPlanBuilder::from(l.clone())
+            .join_on(r.clone(), JoinType::Inner, vec![on.clone()])
+            .and_then(|plan| plan.project(vec![window("lts", 5, Some(10_000), "w")])?.aggregate(vec![col("w")], vec![sum(lit(1_i64))])),
+    );
     verdicts("join, then groups", &counted, ["ok", "ok", X]);
 }
 
 #[test]
 fn a_table_beside_a_stream() {
     let events = Events::new("");
-    let table = || LogicalPlanBuilder::values(vec![vec![lit("a")]]).unwrap().project(vec![col("column1").alias("tk")]).unwrap().build().unwrap();
+    let table =
+        || LogicalPlanBuilder::values(vec![vec![lit("a")]]).unwrap().project(vec![col("column1").alias("tk")]).unwrap().build().unwrap();
     for (kind, stream_first, table_first) in [
         (JoinType::Inner, "ok", "ok"),
         (JoinType::Left, "ok", X),

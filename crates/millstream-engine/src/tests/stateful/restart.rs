@@ -103,14 +103,39 @@ async fn table_of_changed_queries() {
     let one: Plan = |events| aggregate(events, &["k"], vec![sum(col("v"))]);
     let cases: [(&str, Plan, Plan, &str); 9] = [
         ("the same", one, one, "ok"),
-        ("another function over the same type", |events| aggregate(events, &["k"], vec![min(col("v"))]), |events| aggregate(events, &["k"], vec![max(col("v"))]), "ok"),
-        ("one more function", one, |events| aggregate(events, &["k"], vec![sum(col("v")), max(col("v"))]), "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"),
+        (
+            "another function over the same type",
+            |events| aggregate(events, &["k"], vec![min(col("v"))]),
+            |events| aggregate(events, &["k"], vec![max(col("v"))]),
+            "ok",
+        ),
+        (
+            "one more function",
+            one,
+            |events| aggregate(events, &["k"], vec![sum(col("v")), max(col("v"))]),
+            "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+        ),
         ("another key", one, |events| aggregate(events, &["v"], vec![sum(col("v"))]), "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"),
         ("one more key", one, |events| aggregate(events, &["k", "v"], vec![sum(col("v"))]), "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"),
-        ("deduplication in its place", one, |events| distinct(events.plan(), &["k"], false), "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
+        (
+            "deduplication in its place",
+            one,
+            |events| distinct(events.plan(), &["k"], false),
+            "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+        ),
         ("without state", one, |events| events.plan(), "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
-        ("with state", |events| events.plan(), |events| distinct(events.plan(), &["k"], false), "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
-        ("within the watermark", |events| distinct(events.watermarked(0), &["k"], false), |events| distinct(events.watermarked(0), &["k"], true), "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
+        (
+            "with state",
+            |events| events.plan(),
+            |events| distinct(events.plan(), &["k"], false),
+            "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
+        ),
+        (
+            "within the watermark",
+            |events| distinct(events.watermarked(0), &["k"], false),
+            |events| distinct(events.watermarked(0), &["k"], true),
+            "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+        ),
     ];
     for (what, before, after, expected) in cases {
         let lab = Lab::new();
@@ -158,7 +183,11 @@ async fn once_never_runs_the_batch_that_would_close_windows() {
     let mut lab = Lab::new();
     let events = Events::new("");
     let plan = || sums(events.watermarked(0), 5, Some(0));
-    for (file, expected) in [(Some([at("a", 1001.0, 1), at("a", 1060.0, 2)]), &[][..]), (None, &[]), (Some([at("a", 1002.0, 4), at("a", 1061.0, 8)]), &["1000|1005|a|5"])] {
+    for (file, expected) in [
+        (Some([at("a", 1001.0, 1), at("a", 1060.0, 2)]), &[][..]),
+        (None, &[]),
+        (Some([at("a", 1002.0, 4), at("a", 1061.0, 8)]), &["1000|1005|a|5"]),
+    ] {
         if let Some(file) = file {
             events.add(&file);
         }

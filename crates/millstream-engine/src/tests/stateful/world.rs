@@ -70,7 +70,8 @@ impl Events {
     /// Adds a file. The key `-` is null.
     pub(super) fn add(&self, events: &[Event]) {
         let keys: StringArray = events.iter().map(|(k, ..)| Some(*k).filter(|k| *k != "-")).collect();
-        let times: TimestampMicrosecondArray = events.iter().map(|(_, second, _)| second.map(|second| (second * 1e6).round() as i64)).collect();
+        let times: TimestampMicrosecondArray =
+            events.iter().map(|(_, second, _)| second.map(|second| (second * 1e6).round() as i64)).collect();
         let values: Int64Array = events.iter().map(|(.., v)| Some(*v)).collect();
         let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(times.with_timezone("UTC")), Arc::new(values)];
         self.0.files.lock().push(RecordBatch::try_new(self.0.schema.clone(), columns).unwrap());
@@ -79,16 +80,17 @@ impl Events {
 
     /// The stream as a plan.
     pub(super) fn plan(&self) -> LogicalPlan {
-        let relation = StreamRelation {
-            provider: Arc::new(self.clone()),
-            request: ReadRequest::default(),
-            schema: self.0.schema.clone(),
-            name: None,
-        };
+        let relation =
+            StreamRelation { provider: Arc::new(self.clone()), request: ReadRequest::default(), schema: self.0.schema.clone(), name: None };
         // Unqualified, as plans of the analyzer are.
         let scan = LogicalPlanBuilder::scan("events", provider_as_source(Arc::new(relation)), None).unwrap();
-        let columns: Vec<Expr> =
-            self.0.schema.fields().iter().map(|field| Expr::Column(Column::new(Some("events"), field.name())).alias(field.name())).collect();
+        let columns: Vec<Expr> = self
+            .0
+            .schema
+            .fields()
+            .iter()
+            .map(|field| Expr::Column(Column::new(Some("events"), field.name())).alias(field.name()))
+            .collect();
         scan.project(columns).unwrap().build().unwrap()
     }
 
@@ -197,7 +199,8 @@ impl Results {
     /// The rows of all batches from the one at this position on, as text, in order.
     pub(super) fn since(&self, position: usize) -> Vec<String> {
         let batches = self.0.batches.lock();
-        let mut lines: Vec<String> = batches[position.min(batches.len())..].iter().flat_map(|(_, rows)| rows.iter().flat_map(lines)).collect();
+        let mut lines: Vec<String> =
+            batches[position.min(batches.len())..].iter().flat_map(|(_, rows)| rows.iter().flat_map(lines)).collect();
         lines.sort();
         lines
     }
@@ -262,7 +265,8 @@ impl Sink for Results {
             return Err(down());
         }
         let staged = self.0.staged.lock();
-        let rows = parts.iter().flat_map(|part| staged[usize::from(u16::from_le_bytes([part.staged[0], part.staged[1]]))].clone()).collect();
+        let rows =
+            parts.iter().flat_map(|part| staged[usize::from(u16::from_le_bytes([part.staged[0], part.staged[1]]))].clone()).collect();
         self.0.batches.lock().push((batch.batch_id, rows));
         if fails == 2 { Err(down()) } else { Ok(Committed::default()) }
     }
@@ -380,8 +384,12 @@ impl Step {
                 .state_operators
                 .iter()
                 .map(|operator| {
-                    let counts =
-                        [operator.num_rows_total, operator.num_rows_updated, operator.num_rows_removed, operator.num_rows_dropped_by_watermark];
+                    let counts = [
+                        operator.num_rows_total,
+                        operator.num_rows_updated,
+                        operator.num_rows_removed,
+                        operator.num_rows_dropped_by_watermark,
+                    ];
                     (operator.operator_name.clone(), counts)
                 })
                 .collect(),
@@ -435,7 +443,9 @@ pub(super) fn distinct(input: LogicalPlan, keys: &[&str], within_watermark: bool
 /// Sums of `v` by session and key: key, start, end, sum.
 pub(super) fn sessions(input: LogicalPlan, gap_seconds: i64) -> LogicalPlan {
     let gap = lit(ScalarValue::new_interval_mdn(0, 0, gap_seconds * 1_000_000_000));
-    SessionWindow::try_new(input, vec![col("k")], col("ts"), col("ts") + gap, "session", vec![sum(col("v")).alias("s")]).unwrap().into_plan()
+    SessionWindow::try_new(input, vec![col("k")], col("ts"), col("ts") + gap, "session", vec![sum(col("v")).alias("s")])
+        .unwrap()
+        .into_plan()
 }
 
 /// Steps through files of one stream.

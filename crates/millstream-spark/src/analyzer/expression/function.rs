@@ -15,6 +15,26 @@ use crate::functions::{Argument, Call, Functions, Typed, faults};
 /// Functions that give rows.
 const GENERATORS: &[&str] = &["explode", "posexplode", "inline", "stack", "json_tuple", "variant_explode"];
 
+/// Functions that cast to the type of their name.
+const CASTS: &[(&str, &str)] = &[
+    ("boolean", "BOOLEAN"),
+    ("tinyint", "TINYINT"),
+    ("smallint", "SMALLINT"),
+    ("int", "INT"),
+    ("bigint", "BIGINT"),
+    ("float", "FLOAT"),
+    ("double", "DOUBLE"),
+    ("decimal", "DECIMAL(10,0)"),
+    ("date", "DATE"),
+    ("timestamp", "TIMESTAMP"),
+    ("binary", "BINARY"),
+    ("string", "STRING"),
+];
+
+/// Functions of the type `TIME`, which Spark keeps switched off.
+const TIME_FUNCTIONS: &[&str] =
+    &["to_time", "try_to_time", "make_time", "current_time", "time_diff", "time_trunc", "time_from_seconds", "time_to_seconds"];
+
 /// What the SQL parser wraps around an aggregate function: `FILTER (WHERE …)`, `WITHIN GROUP (ORDER BY …)`, `IGNORE NULLS`.
 const CLAUSES: &[&str] = &["__filter", "__within_group", "__ignore_nulls"];
 
@@ -39,6 +59,9 @@ impl Resolver<'_> {
         let name = plain_name(&lower);
         match name {
             "struct" => return self.structure(&function.arguments),
+            "arrays_zip" => return self.arrays_zip(&function.arguments),
+            _ if TIME_FUNCTIONS.contains(&name) => return Err(super::no_time_type()),
+            _ if CASTS.iter().any(|(cast, _)| *cast == name) => return self.cast_function(name, &function.arguments),
             "grouping__id" => return self.function(&UnresolvedFunction { function_name: "grouping_id".to_owned(), ..function.clone() }),
             _ => {}
         }
@@ -67,6 +90,18 @@ impl Resolver<'_> {
         let bodies = self.bodies(&function.arguments);
         let arguments = self.arguments(&function.arguments, &bodies)?;
         Functions::all().build(&Call { name, arguments, settings: self.settings })
+    }
+
+    /// `int(x)`: a cast that is written as a function.
+    fn cast_function(&self, name: &str, arguments: &[Expression]) -> Result<Typed> {
+        let [argument] = arguments else { return Err(faults::wrong_number(name, 1, arguments.len())) };
+        let to = CASTS.iter().find(|(cast, _)| *cast == name).map_or("STRING", |(_, to)| to);
+        let cast = spark_connect_proto::expression::Cast {
+            expr: Some(Box::new(argument.clone())),
+            cast_to_type: Some(spark_connect_proto::expression::cast::CastToType::TypeStr(to.to_owned())),
+            ..Default::default()
+        };
+        self.cast(&cast)
     }
 
     /// The lambdas among arguments, in order.
@@ -155,26 +190,39 @@ impl Resolver<'_> {
                         }
                     }
                 }
-                kind => {
+                _ => {
                     let value = self.value(argument)?;
-                    let name = match kind {
-                        Some(ExprType::Alias(alias)) => alias.name.first().cloned(),
-                        Some(ExprType::UnresolvedAttribute(_)) => match self.passthrough(&value) {
-                            Some(index) => Some(self.attribute_at(index)?.name.clone()),
-                            None => name_of(argument).rsplit('.').next().map(str::to_owned),
-                        },
-                        Some(ExprType::UnresolvedExtractValue(extract)) => match extract.extraction.as_deref().map(name_of) {
-                            Some(name) => Some(name),
-                            None => None,
-                        },
-                        Some(ExprType::UnresolvedNamedLambdaVariable(variable)) => variable.name_parts.last().cloned(),
-                        _ => None,
-                    };
-                    fields.extend([Typed::text(name.unwrap_or_else(|| format!("col{}", fields.len() / 2 + 1))), value]);
+                    let name = self.field_name(argument, &value)?.unwrap_or_else(|| format!("col{}", fields.len() / 2 + 1));
+                    fields.extend([Typed::text(name), value]);
                 }
             }
         }
         self.call("named_struct", fields)
+    }
+
+    /// `arrays_zip(a, b)`: the fields have the names of the arrays, or their places.
+    fn arrays_zip(&self, arguments: &[Expression]) -> Result<Typed> {
+        let mut fields: Vec<Typed> = Vec::with_capacity(arguments.len() * 2);
+        for (index, argument) in arguments.iter().enumerate() {
+            let value = self.value(argument)?;
+            let name = self.field_name(argument, &value)?.unwrap_or_else(|| index.to_string());
+            fields.extend([Typed::text(name), value]);
+        }
+        self.call("named_arrays_zip", fields)
+    }
+
+    /// The name that an expression gives to the field that is made of it.
+    fn field_name(&self, argument: &Expression, value: &Typed) -> Result<Option<String>> {
+        Ok(match &argument.expr_type {
+            Some(ExprType::Alias(alias)) => alias.name.first().cloned(),
+            Some(ExprType::UnresolvedAttribute(_)) => match self.passthrough(value) {
+                Some(index) => Some(self.attribute_at(index)?.name.clone()),
+                None => name_of(argument).rsplit('.').next().map(str::to_owned),
+            },
+            Some(ExprType::UnresolvedExtractValue(extract)) => extract.extraction.as_deref().map(name_of),
+            Some(ExprType::UnresolvedNamedLambdaVariable(variable)) => variable.name_parts.last().cloned(),
+            _ => None,
+        })
     }
 
     /// The generator that an expression is, if it is one.

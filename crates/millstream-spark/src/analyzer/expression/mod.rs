@@ -8,6 +8,7 @@ mod star;
 mod subquery;
 mod window;
 
+use arrow::datatypes::DataType;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, SortExpr};
 use millstream_core::{Error, Result};
@@ -239,10 +240,10 @@ impl<'a> Resolver<'a> {
             EvalMode::Unspecified if self.settings.ansi => CastMode::Ansi,
             EvalMode::Unspecified => CastMode::Legacy,
         };
-        let cast = cast::explicit(value, field.data_type(), mode, self.settings)?;
-        let mut metadata = field.metadata().clone();
-        metadata.extend(cast.metadata.clone());
-        Ok(cast.with_metadata(metadata))
+        if matches!(field.data_type(), DataType::Time64(_)) {
+            return Err(no_time_type());
+        }
+        cast::explicit_to(value, &field, mode, self.settings)
     }
 
     fn update_fields(&self, update: &expression::UpdateFields) -> Result<Typed> {
@@ -280,10 +281,15 @@ impl<'a> Resolver<'a> {
     }
 }
 
+/// The type `TIME` exists in Spark but is switched off.
+fn no_time_type() -> Error {
+    Error::invalid("UNSUPPORTED_TIME_TYPE", "the data type TIME is not supported").with_sqlstate("0A000")
+}
+
 /// Checks that values can be ordered.
 pub(super) fn orderable(name: &str, value: &Typed) -> Result<()> {
-    fn can(data_type: &arrow::datatypes::DataType) -> bool {
-        use arrow::datatypes::{DataType, IntervalUnit};
+    fn can(data_type: &DataType) -> bool {
+        use arrow::datatypes::IntervalUnit;
         match data_type {
             DataType::Map(..) | DataType::Interval(IntervalUnit::MonthDayNano) => false,
             DataType::List(element) => can(element.data_type()),

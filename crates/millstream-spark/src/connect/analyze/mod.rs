@@ -23,7 +23,7 @@ use super::errors::incomplete;
 use super::execute::visible_plan;
 use super::plan::relation;
 use super::session::ConnectSession;
-use super::{catalog, command};
+use super::{catalog, statement};
 use crate::types::{parse_data_type, parse_schema, schema_from_json, to_ddl};
 use crate::types::{struct_to_proto, to_proto};
 use semantics::{Persisted, fingerprint};
@@ -102,7 +102,7 @@ pub(super) async fn answer(session: &Arc<ConnectSession>, request: AnalyzePlanRe
 async fn schema_of(session: &Arc<ConnectSession>, relation: &Relation) -> Result<Schema> {
     let rows = match &relation.rel_type {
         Some(RelType::Catalog(catalog)) => Some(catalog::run(session, catalog.clone()).await?),
-        _ => command::statement(session, relation).await?,
+        _ => statement::run(session, relation).await?,
     };
     match rows {
         Some(rows) => Ok(rows.schema().as_ref().clone()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Field, Schema};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use millstream_core::registry::WriteRequest;
@@ -85,10 +85,32 @@ pub(in crate::connect) async fn create_table(session: &Arc<ConnectSession>, name
     warehouse.table(name).await?.ok_or_else(|| Error::internal("a new table is not there"))
 }
 
-/// Commits a batch without rows to a Delta table: it makes the table, or empties it.
+/// Adds columns to a Delta table; rows that are there have nulls in them.
+///
+/// # Errors
+/// `FIELD_ALREADY_EXISTS`, and those of the table.
+pub(in crate::connect) async fn add_columns(session: &ConnectSession, stored: &Stored, columns: Vec<Field>) -> Result<()> {
+    if stored.view.is_some() || stored.format != "delta" {
+        return Err(unsupported(&format!("adding columns to a table of format {}", stored.format)));
+    }
+    let relation = session.engine.table_relation("delta", stored.request(&Options::new())?).await?;
+    let schema = relation.table.schema();
+    if let Some(known) = columns.iter().find(|new| schema.fields().iter().any(|field| field.name().eq_ignore_ascii_case(new.name()))) {
+        let message = format!("Cannot add column `{}`, because it already exists.", known.name());
+        return Err(Error::invalid("FIELD_ALREADY_EXISTS", message).with_sqlstate("42710"));
+    }
+    let all: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).chain(columns).collect();
+    write_nothing(session, stored.location(), &Schema::new(all), &stored.partition_by, OutputMode::Append).await
+}
+
+/// Commits a batch without rows to a Delta table: it makes the table or its new columns, or empties it.
 async fn write_nothing(session: &ConnectSession, location: &str, schema: &Schema, partition_by: &[String], mode: OutputMode) -> Result<()> {
-    let request =
-        WriteRequest { path: Some(location.to_owned()), partition_by: partition_by.to_vec(), options: Options::new(), query_name: None };
+    let request = WriteRequest {
+        path: Some(location.to_owned()),
+        partition_by: partition_by.to_vec(),
+        options: Options::new().with("mergeSchema", "true"),
+        query_name: None,
+    };
     let sink = session.engine.registry().sink("delta")?.sink(&request).await?;
     let schema = DFSchema::try_from(schema.clone()).map_err(from_datafusion)?;
     let plan = LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema: Arc::new(schema) });

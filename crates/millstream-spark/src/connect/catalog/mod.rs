@@ -22,8 +22,9 @@ use crate::types::from_proto;
 use objects::{Found, find, require};
 use rows::{batch, done, matches, texts, truths, value};
 
-pub(super) use create::{NewTable, create_table};
+pub(super) use create::{NewTable, add_columns, create_table};
 pub(super) use name::{CATALOG, TableName, not_found, parts};
+pub(super) use objects::{function_exists, function_names};
 pub(super) use warehouse::{Stored, Warehouse, schema_not_found, table_exists};
 
 /// The tables that a session was asked to cache. Nothing is kept in memory: reading a table again gives the same rows.
@@ -100,7 +101,7 @@ pub(super) async fn run(session: &Arc<ConnectSession>, catalog: Catalog) -> Resu
             if let Some(database) = &asked.db_name {
                 warehouse.require_database(&objects::database(database)?).await?;
             }
-            let names = objects::function_names().into_iter().filter(|name| matches(name, asked.pattern.as_deref()));
+            let names = function_names().into_iter().filter(|name| matches(name, asked.pattern.as_deref()));
             objects::functions(&names.collect::<Vec<_>>())
         }
         CatType::GetFunction(asked) => match objects::function(&asked.function_name) {

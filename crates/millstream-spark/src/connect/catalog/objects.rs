@@ -166,7 +166,7 @@ pub(super) async fn columns(session: &Arc<ConnectSession>, warehouse: &Warehouse
 }
 
 /// The names of all functions, in order.
-pub(super) fn function_names() -> Vec<&'static str> {
+pub(in crate::connect) fn function_names() -> Vec<&'static str> {
     let mut names = Functions::all().names();
     names.extend(Aggregates::all().names());
     names.sort_unstable();
@@ -184,6 +184,11 @@ pub(super) fn function(text: &str) -> Option<&'static str> {
         _ => return None,
     };
     function_names().into_iter().find(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether there is a function of that name.
+pub(in crate::connect) fn function_exists(text: &str) -> bool {
+    function(text).is_some()
 }
 
 pub(super) fn functions(names: &[&str]) -> Result<RecordBatch> {

@@ -21,6 +21,17 @@ pub(in crate::connect) fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<Record
         .map_err(|error| Error::internal("an answer of the catalog does not fit together").caused_by(error))
 }
 
+/// The same for columns that are never null.
+///
+/// # Errors
+/// `INTERNAL_ERROR` for columns of different lengths.
+pub(in crate::connect) fn strict(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
+    let fields: Vec<Field> = columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), false)).collect();
+    let columns = columns.into_iter().map(|(_, column)| column).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+        .map_err(|error| Error::internal("an answer of the catalog does not fit together").caused_by(error))
+}
+
 /// No rows and no columns: something was done.
 ///
 /// # Errors

@@ -42,7 +42,7 @@ pub(in crate::connect) struct Stored {
     pub(in crate::connect) properties: BTreeMap<String, String>,
     /// The schema as Spark's JSON, where the data does not say it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) schema: Option<String>,
+    pub(in crate::connect) schema: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::connect) comment: Option<String>,
     /// The query of a view.
@@ -50,7 +50,7 @@ pub(in crate::connect) struct Stored {
     pub(in crate::connect) view: Option<String>,
     /// The URL of the table's own folder.
     #[serde(skip)]
-    pub(super) folder: String,
+    pub(in crate::connect) folder: String,
 }
 
 impl Stored {

@@ -19,7 +19,8 @@ use super::execute::Answers;
 use super::streaming;
 
 pub(super) use registered::Registered;
-pub(super) use sql::statement;
+pub(super) use view::define;
+pub(super) use write::{By, Write, create_as, into_table, partition_column, replace_as, save};
 
 /// Listener events on their way to the client.
 const EVENTS: usize = 64;

@@ -1,6 +1,5 @@
 //! SQL text that may be a statement: it runs at once, and its rows are the answer. A query stays a relation.
 
-use arrow::array::RecordBatch;
 use millstream_core::Result;
 use spark_connect_proto::execute_plan_response::SqlCommandResult;
 use spark_connect_proto::relation::RelType;
@@ -9,6 +8,7 @@ use spark_connect_proto::{Relation, Sql, SqlCommand};
 use super::Session;
 use crate::connect::errors::incomplete;
 use crate::connect::execute::local_relation;
+use crate::connect::statement;
 
 /// Runs `spark.sql(…)`: a statement now, a query when the client uses the relation that it is given.
 ///
@@ -16,7 +16,7 @@ use crate::connect::execute::local_relation;
 /// Those of the statement; of a query those of its analysis.
 pub(super) async fn run(session: &Session, command: SqlCommand) -> Result<SqlCommandResult> {
     let relation = input(command)?;
-    let relation = match statement(session, &relation).await? {
+    let relation = match statement::run(session, &relation).await? {
         Some(rows) => local_relation(&rows)?,
         None => {
             // As in Spark, what is wrong with a query is told now.
@@ -43,13 +43,4 @@ fn input(command: SqlCommand) -> Result<Relation> {
         pos_arguments: command.pos_arguments,
     };
     Ok(Relation { common: None, rel_type: Some(RelType::Sql(sql)) })
-}
-
-/// Runs a relation that is the text of a statement, and gives its rows; `None` for everything else.
-///
-/// # Errors
-/// Those of the statement.
-pub(in crate::connect) async fn statement(session: &Session, relation: &Relation) -> Result<Option<RecordBatch>> {
-    let _ = (session, relation);
-    Ok(None)
 }

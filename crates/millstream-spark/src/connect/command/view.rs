@@ -23,7 +23,7 @@ pub(super) async fn create(session: &Session, command: CreateDataFrameViewComman
 ///
 /// # Errors
 /// `TEMP_TABLE_OR_VIEW_ALREADY_EXISTS` unless it replaces.
-pub(super) fn define(session: &Session, name: &str, leaf: Leaf, global: bool, replace: bool) -> Result<()> {
+pub(in crate::connect) fn define(session: &Session, name: &str, leaf: Leaf, global: bool, replace: bool) -> Result<()> {
     let exists = || {
         let message =
             format!("Cannot create the temporary view `{name}` because it already exists: choose a different name, or replace it.");

@@ -15,7 +15,7 @@ use spark_connect_proto::{DataType, ExecutePlanResponse, Relation, data_type};
 use super::batches::{self, Batches};
 use super::{Answers, observe};
 use crate::analyzer::{Analyzed, Attribute};
-use crate::connect::{catalog, command, show};
+use crate::connect::{catalog, show, statement};
 use crate::types::struct_to_proto;
 
 /// Sends the rows of a relation.
@@ -37,7 +37,7 @@ pub(super) async fn run(answers: &Answers, relation: Relation) -> Result<()> {
             let rows = catalog::run(session, catalog).await?;
             send_rows(answers, &rows).await
         }
-        Some(RelType::Sql(_) | RelType::WithRelations(_)) => match command::statement(session, &relation).await? {
+        Some(RelType::Sql(_) | RelType::WithRelations(_)) => match statement::run(session, &relation).await? {
             Some(rows) => send_rows(answers, &rows).await,
             None => stream(answers, &relation).await,
         },

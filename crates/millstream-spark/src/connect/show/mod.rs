@@ -16,7 +16,7 @@ use spark_connect_proto::{HtmlString, Relation, ShowString};
 use super::errors::incomplete;
 use super::execute::{single, visible_plan};
 use super::session::ConnectSession;
-use super::{catalog, command};
+use super::{catalog, statement};
 use crate::functions::cast::{TextStyle, text_of};
 use table::Table;
 
@@ -56,7 +56,7 @@ async fn first(session: &Arc<ConnectSession>, input: &Relation, rows: i32) -> Re
     let wanted = usize::try_from(rows).unwrap_or(0);
     let (schema, batches) = match &input.rel_type {
         Some(RelType::Catalog(catalog)) => one(catalog::run(session, catalog.clone()).await?),
-        _ => match command::statement(session, input).await? {
+        _ => match statement::run(session, input).await? {
             Some(rows) => one(rows),
             None => {
                 let analyzed = session.analyze(input).await?;

@@ -10,6 +10,7 @@ mod manager;
 mod progress;
 mod queries;
 mod query;
+mod reader;
 mod spool;
 mod start;
 mod table;
@@ -23,6 +24,7 @@ use queries::Queries;
 pub(super) use listeners::listener_bus;
 pub(super) use manager::manager_command;
 pub(super) use query::query_command;
+pub(super) use reader::request;
 pub(super) use start::start;
 
 /// Whether queries of the session run: such a session does not expire.

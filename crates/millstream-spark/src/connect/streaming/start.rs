@@ -22,7 +22,7 @@ use super::foreach::ForeachSink;
 use super::foreach_batch::ForeachBatchSink;
 use super::queries::Queries;
 use super::trigger::{self, TriggerMode};
-use super::{listeners, location, progress, table};
+use super::{listeners, location, progress, reader, table};
 use crate::analyzer::{Analyzed, Leaf};
 use crate::connect::session::ConnectSession;
 
@@ -54,6 +54,7 @@ pub(in crate::connect) async fn start(
         )
         .with_sqlstate("42601"));
     }
+    reader::check_distinct(&millstream_engine::plan::stream_names(&analyzed.plan)?)?;
     if !start.partitioning_column_names.is_empty() && !start.clustering_column_names.is_empty() {
         return Err(Error::invalid(
             "SPECIFY_CLUSTER_BY_WITH_PARTITIONED_BY_IS_NOT_ALLOWED",

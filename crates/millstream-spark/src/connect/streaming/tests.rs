@@ -126,12 +126,16 @@ impl Host for TestHost {
         "memory:///warehouse".to_owned()
     }
 
+    fn time_zone(&self) -> String {
+        "UTC".to_owned()
+    }
+
     fn address(&self) -> Option<String> {
         None
     }
 }
 
-fn session() -> Arc<ConnectSession> {
+pub(super) fn session() -> Arc<ConnectSession> {
     let key = SessionKey { user_id: "u".to_owned(), session_id: "s".to_owned() };
     ConnectSession::new(key, Arc::new(TestHost::default()), GlobalViews::default()).unwrap()
 }
@@ -257,7 +261,7 @@ async fn the_checkpoint_is_where_the_query_or_the_session_says() {
     assert_eq!(place(given.clone(), None, true).await.unwrap(), ("/given".to_owned(), false));
     assert_eq!(place(Options::new(), Some("q"), false).await.unwrap_err().code(), "_LEGACY_ERROR_TEMP_1298");
     assert!(place(Options::new(), None, true).await.unwrap().1);
-    session.confs.set("spark.sql.streaming.checkpointLocation", "/root/");
+    session.confs.set("spark.sql.streaming.checkpointLocation", "/root/").unwrap();
     assert_eq!(place(Options::new(), Some("q"), true).await.unwrap(), ("/root/q".to_owned(), false));
     assert_eq!(place(given, Some("q"), true).await.unwrap().0, "/given");
 }

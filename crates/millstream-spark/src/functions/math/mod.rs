@@ -4,12 +4,15 @@ mod arithmetic;
 mod bases;
 mod elementary;
 mod format_number;
+mod number_format;
 pub(super) mod operators;
 mod random;
 mod rounding;
 mod sign;
 #[cfg(test)]
 mod tests;
+
+pub(super) use number_format::number_to_char;
 
 use super::Functions;
 
@@ -21,9 +24,5 @@ pub(super) fn register(functions: &mut Functions) {
     bases::register(functions);
     random::register(functions);
     format_number::register(functions);
-}
-
-/// `to_char` of a number.
-pub(super) fn number_to_char(call: &super::Call<'_>) -> millstream_core::Result<super::Typed> {
-    Err(super::faults::unresolved_routine(call.name))
+    number_format::register(functions);
 }

@@ -17,21 +17,25 @@ use crate::functions::{Settings, Typed};
 use crate::types::ddl_type;
 
 /// How columns of rows find columns of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::connect) enum By {
+    /// By their names.
     Name,
+    /// By their places.
     Position,
+    /// The first of these columns gets the first column of the rows, and so on; the others get null.
+    Columns(Vec<String>),
 }
 
 /// Adds rows to a table, or replaces its rows.
 ///
 /// # Errors
 /// `TABLE_OR_VIEW_NOT_FOUND`, `INSERT_COLUMN_ARITY_MISMATCH.*`, `INCOMPATIBLE_DATA_FOR_TABLE.*`, and those of the plan and the table.
-pub(super) async fn into_table(
+pub(in crate::connect) async fn into_table(
     session: &Session,
     analyzed: Analyzed,
     name: &TableName,
-    by: By,
+    by: &By,
     overwrite: bool,
     options: &Options,
 ) -> Result<()> {
@@ -44,7 +48,7 @@ pub(super) async fn into_table(
     let relation = session.engine.table_relation(&stored.format, stored.request(&Options::new())?).await?;
     let table = relation.table.schema();
     let evolves = options.get("mergeSchema").or_else(|| options.get("overwriteSchema")).is_some_and(|value| value == "true");
-    let (analyzed, plan) = if evolves && by == By::Name {
+    let (analyzed, plan) = if evolves && *by == By::Name {
         let plan = crate::connect::execute::named_plan(analyzed.clone(), session.settings().case_sensitive)?;
         (analyzed, plan)
     } else {
@@ -96,26 +100,28 @@ fn as_analyzed(plan: LogicalPlan) -> Analyzed {
 }
 
 /// The rows with the columns and types of a table.
-fn fitted(analyzed: &Analyzed, table: &Schema, name: &TableName, by: By, settings: &Settings) -> Result<LogicalPlan> {
+fn fitted(analyzed: &Analyzed, table: &Schema, name: &TableName, by: &By, settings: &Settings) -> Result<LogicalPlan> {
     let data: Vec<&Attribute> = analyzed.columns.iter().filter(|column| !column.hidden).collect();
-    let shown = |names: Vec<&str>| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    let arity = |what: &str, words: &str| {
-        let columns = shown(table.fields().iter().map(|field| field.name().as_str()).collect());
-        let given = shown(data.iter().map(|column| column.name.as_str()).collect());
-        let message = format!("Cannot write to {name}, the reason is {words}:\nTable columns: {columns}.\nData columns: {given}.");
-        Err(Error::invalid(format!("INSERT_COLUMN_ARITY_MISMATCH.{what}"), message).with_sqlstate("21S01"))
+    let wanted: Vec<&str> = match by {
+        By::Columns(columns) => columns.iter().map(String::as_str).collect(),
+        By::Name | By::Position => table.fields().iter().map(|field| field.name().as_str()).collect(),
     };
-    if data.len() > table.fields().len() {
-        return arity("TOO_MANY_DATA_COLUMNS", "too many data columns");
-    }
-    if data.len() < table.fields().len() {
-        return arity("NOT_ENOUGH_DATA_COLUMNS", "not enough data columns");
-    }
+    check_arity(&data, &wanted, name)?;
     let mut columns: Vec<Expr> = Vec::with_capacity(data.len());
     for (index, field) in table.fields().iter().enumerate() {
         let column = match by {
             By::Position => data.get(index).copied(),
             By::Name => data.iter().copied().find(|column| same(&column.name, field.name(), settings)),
+            By::Columns(names) => {
+                let place = names.iter().position(|name| same(name, field.name(), settings));
+                match place.and_then(|place| data.get(place).copied()) {
+                    Some(column) => Some(column),
+                    None => {
+                        columns.push(Typed::null(field.data_type()).expr.alias(field.name()));
+                        continue;
+                    }
+                }
+            }
         };
         let column = column.ok_or_else(|| {
             let given: Vec<&str> = data.iter().map(|column| column.name.as_str()).collect();
@@ -126,7 +132,26 @@ fn fitted(analyzed: &Analyzed, table: &Schema, name: &TableName, by: By, setting
         })?;
         columns.push(stored_as(column, field, name, settings)?.alias(field.name()));
     }
+    if let By::Columns(names) = by
+        && let Some(unknown) = names.iter().find(|name| !table.fields().iter().any(|field| same(name, field.name(), settings)))
+    {
+        let message = format!("A column with name `{unknown}` cannot be resolved: {name} has no such column.");
+        return Err(Error::invalid("UNRESOLVED_COLUMN.WITHOUT_SUGGESTION", message).with_sqlstate("42703"));
+    }
     LogicalPlanBuilder::from(analyzed.plan.clone()).project(columns).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)
+}
+
+fn check_arity(data: &[&Attribute], wanted: &[&str], name: &TableName) -> Result<()> {
+    let (what, words) = match data.len().cmp(&wanted.len()) {
+        std::cmp::Ordering::Equal => return Ok(()),
+        std::cmp::Ordering::Greater => ("TOO_MANY_DATA_COLUMNS", "too many data columns"),
+        std::cmp::Ordering::Less => ("NOT_ENOUGH_DATA_COLUMNS", "not enough data columns"),
+    };
+    let shown = |names: Vec<&str>| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let given = shown(data.iter().map(|column| column.name.as_str()).collect());
+    let message =
+        format!("Cannot write to {name}, the reason is {words}:\nTable columns: {}.\nData columns: {given}.", shown(wanted.to_vec()));
+    Err(Error::invalid(format!("INSERT_COLUMN_ARITY_MISMATCH.{what}"), message).with_sqlstate("21S01"))
 }
 
 fn same(one: &str, other: &str, settings: &Settings) -> bool {

@@ -26,15 +26,18 @@ use crate::connect::errors::{incomplete, unsupported};
 use crate::connect::execute::named_plan;
 use files::FORMATS;
 
+pub(in crate::connect) use insert::{By, into_table};
+pub(in crate::connect) use table::{create_as, replace_as};
+
 /// What to write and how.
 #[derive(Debug)]
-pub(super) struct Write {
-    pub(super) analyzed: Analyzed,
-    /// The format, in lower case.
-    pub(super) format: String,
-    pub(super) mode: SaveMode,
-    pub(super) partition_by: Vec<String>,
-    pub(super) options: Options,
+pub(in crate::connect) struct Write {
+    pub(in crate::connect) analyzed: Analyzed,
+    /// The format, in lower case; empty for the default.
+    pub(in crate::connect) format: String,
+    pub(in crate::connect) mode: SaveMode,
+    pub(in crate::connect) partition_by: Vec<String>,
+    pub(in crate::connect) options: Options,
 }
 
 impl Write {
@@ -79,7 +82,7 @@ pub(super) async fn run(session: &Session, command: WriteOperation) -> Result<()
             match table.save_method() {
                 TableSaveMethod::InsertInto => {
                     let overwrite = write.mode == SaveMode::Overwrite;
-                    insert::into_table(session, write.analyzed, &name, insert::By::Position, overwrite, &write.options).await
+                    into_table(session, write.analyzed, &name, &By::Position, overwrite, &write.options).await
                 }
                 TableSaveMethod::SaveAsTable | TableSaveMethod::Unspecified => table::save_as(session, write, &name).await,
             }
@@ -116,10 +119,10 @@ pub(super) async fn run_v2(session: &Session, command: WriteOperationV2) -> Resu
         Mode::Create => table::create_as(session, write, &name, properties).await,
         Mode::Replace => table::replace_as(session, write, &name, properties, false).await,
         Mode::CreateOrReplace => table::replace_as(session, write, &name, properties, true).await,
-        Mode::Append => insert::into_table(session, write.analyzed, &name, insert::By::Name, false, &write.options).await,
+        Mode::Append => into_table(session, write.analyzed, &name, &By::Name, false, &write.options).await,
         Mode::OverwritePartitions => table::overwrite_partitions(session, write, &name).await,
         Mode::Overwrite if is_true(command.overwrite_condition.as_ref()) => {
-            insert::into_table(session, write.analyzed, &name, insert::By::Name, true, &write.options).await
+            into_table(session, write.analyzed, &name, &By::Name, true, &write.options).await
         }
         Mode::Overwrite => Err(unsupported("overwriting by a condition other than TRUE")),
         Mode::Unspecified => Err(incomplete("WriteOperationV2.mode")),
@@ -134,7 +137,11 @@ fn is_true(condition: Option<&Expression>) -> bool {
     }
 }
 
-fn partition_column(expression: &Expression) -> Result<String> {
+/// The column that a partitioning expression names.
+///
+/// # Errors
+/// `UNSUPPORTED_FEATURE.*` for an expression that is no column.
+pub(in crate::connect) fn partition_column(expression: &Expression) -> Result<String> {
     match &expression.expr_type {
         Some(ExprType::UnresolvedAttribute(attribute)) => Ok(attribute.unparsed_identifier.trim_matches('`').to_owned()),
         _ => Err(unsupported("partitioning by an expression: partition by a column that holds its value")),
@@ -146,7 +153,10 @@ fn options(given: HashMap<String, String>) -> Options {
 }
 
 /// Writes to a path.
-async fn save(session: &Session, mut write: Write, path: Option<String>) -> Result<()> {
+///
+/// # Errors
+/// Those of [`run`].
+pub(in crate::connect) async fn save(session: &Session, mut write: Write, path: Option<String>) -> Result<()> {
     if write.format.is_empty() {
         write.format = session.confs.default_source();
     }

@@ -66,7 +66,7 @@ pub(super) async fn save_as(session: &Session, write: Write, name: &TableName) -
         Some(_) => match write.mode {
             SaveMode::Append => {
                 let options = write.options.clone();
-                into_table(session, write.analyzed, name, By::Name, false, &options).await
+                into_table(session, write.analyzed, name, &By::Name, false, &options).await
             }
             SaveMode::Overwrite => replace_as(session, write, name, HashMap::new(), true).await,
             SaveMode::Ignore => Ok(()),
@@ -79,7 +79,12 @@ pub(super) async fn save_as(session: &Session, write: Write, name: &TableName) -
 ///
 /// # Errors
 /// `TABLE_OR_VIEW_ALREADY_EXISTS`, `SCHEMA_NOT_FOUND`, and those of the plan and the table.
-pub(super) async fn create_as(session: &Session, write: Write, name: &TableName, properties: HashMap<String, String>) -> Result<()> {
+pub(in crate::connect) async fn create_as(
+    session: &Session,
+    write: Write,
+    name: &TableName,
+    properties: HashMap<String, String>,
+) -> Result<()> {
     let warehouse = Warehouse::open(session.host.as_ref())?;
     name.check_new()?;
     warehouse.require_database(&name.database).await?;
@@ -93,7 +98,7 @@ pub(super) async fn create_as(session: &Session, write: Write, name: &TableName,
 ///
 /// # Errors
 /// `TABLE_OR_VIEW_NOT_FOUND` unless it may be made, and those of [`create_as`].
-pub(super) async fn replace_as(
+pub(in crate::connect) async fn replace_as(
     session: &Session,
     mut write: Write,
     name: &TableName,
@@ -169,7 +174,7 @@ pub(super) async fn overwrite_partitions(session: &Session, mut write: Write, na
     let stored = warehouse.table(name).await?.ok_or_else(|| not_found(&[name.database.clone(), name.table.clone()]))?;
     if stored.partition_by.is_empty() {
         let options = write.options.clone();
-        return into_table(session, write.analyzed, name, By::Name, true, &options).await;
+        return into_table(session, write.analyzed, name, &By::Name, true, &options).await;
     }
     if stored.format == "delta" {
         return Err(unsupported("overwriting partitions of a Delta table"));

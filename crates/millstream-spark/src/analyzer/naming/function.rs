@@ -1,0 +1,410 @@
+//! Calls in names: operators, syntax, default arguments that Spark shows, and functions that are shown under another name.
+
+use arrow::datatypes::{DataType, IntervalUnit};
+use spark_connect_proto::Expression;
+use spark_connect_proto::data_type::Kind;
+use spark_connect_proto::expression::literal::LiteralType;
+use spark_connect_proto::expression::{ExprType, UnresolvedFunction};
+
+use super::Writer;
+use crate::analyzer::expression::name_parts;
+
+/// Functions shown as an operator between their arguments.
+const OPERATORS: &[(&str, &str)] = &[
+    ("+", "+"),
+    ("-", "-"),
+    ("*", "*"),
+    ("/", "/"),
+    ("%", "%"),
+    ("div", "div"),
+    ("&", "&"),
+    ("|", "|"),
+    ("^", "^"),
+    ("==", "="),
+    ("=", "="),
+    ("<=>", "<=>"),
+    ("<", "<"),
+    ("<=", "<="),
+    (">", ">"),
+    (">=", ">="),
+    ("and", "AND"),
+    ("or", "OR"),
+];
+
+/// Operators that the parser writes as these functions.
+const SHIFTS: &[(&str, &str)] = &[("shiftleft", "<<"), ("shiftright", ">>"), ("shiftrightunsigned", ">>>")];
+
+/// Functions that Spark shows in capitals.
+const CAPITALS: &[&str] = &[
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "cot", "csc", "degrees", "dense_rank", "e", "exp",
+    "expm1", "hypot", "log", "log10", "log1p", "log2", "percent_rank", "pi", "power", "radians", "rank", "regexp", "regexp_like", "rlike",
+    "sec", "signum", "sin", "sinh", "spark_partition_id", "sqrt", "tan", "tanh",
+];
+
+/// Functions shown under another name.
+const RENAMED: &[(&str, &str)] = &[("array_agg", "collect_list"), ("dateadd", "date_add"), ("current_database", "current_schema"), ("bitwise_not", "~")];
+
+/// Functions of which only the first argument is shown.
+const FIRST_ARGUMENT_ONLY: &[&str] =
+    &["from_json", "to_json", "from_csv", "to_csv", "from_xml", "to_xml", "first", "first_value", "last", "last_value", "any_value"];
+
+/// What Spark shows for arguments that are left out: the function, how many arguments are given, and the text after them.
+const DEFAULTS: &[(&str, usize, &str)] = &[
+    ("round", 1, ", 0"),
+    ("bround", 1, ", 0"),
+    ("substring", 2, ", 2147483647"),
+    ("substr", 2, ", 2147483647"),
+    ("locate", 2, ", 1"),
+    ("position", 2, ", 1"),
+    ("lpad", 2, ",  "),
+    ("rpad", 2, ",  "),
+    ("split", 2, ", -1"),
+    ("replace", 2, ", "),
+    ("regexp_replace", 3, ", 1"),
+    ("regexp_extract", 2, ", 1"),
+    ("regexp_extract_all", 2, ", 1"),
+    ("regexp_instr", 2, ", 0"),
+    ("overlay", 3, ", -1"),
+    ("str_to_map", 1, ", ,, :"),
+    ("str_to_map", 2, ", :"),
+    ("sentences", 1, ", , "),
+    ("sentences", 2, ", "),
+    ("sort_array", 1, ", true"),
+    ("months_between", 2, ", true"),
+    ("unix_timestamp", 0, "current_timestamp(), yyyy-MM-dd HH:mm:ss"),
+    ("unix_timestamp", 1, ", yyyy-MM-dd HH:mm:ss"),
+    ("to_unix_timestamp", 1, ", yyyy-MM-dd HH:mm:ss"),
+    ("from_unixtime", 1, ", yyyy-MM-dd HH:mm:ss"),
+    ("percentile", 2, ", 1"),
+    ("percentile_approx", 2, ", 10000"),
+    ("approx_percentile", 2, ", 10000"),
+    ("listagg", 1, ", NULL"),
+    ("string_agg", 1, ", NULL"),
+    ("lag", 1, ", 1, NULL"),
+    ("lag", 2, ", NULL"),
+    ("lead", 1, ", 1, NULL"),
+    ("lead", 2, ", NULL"),
+    ("hll_sketch_agg", 1, ", 12"),
+    ("mask", 1, ", X, x, n, NULL"),
+    ("mask", 2, ", x, n, NULL"),
+    ("mask", 3, ", n, NULL"),
+    ("mask", 4, ", NULL"),
+    ("make_dt_interval", 0, "0, 0, 0, 0.000000"),
+    ("make_dt_interval", 1, ", 0, 0, 0.000000"),
+    ("make_dt_interval", 2, ", 0, 0.000000"),
+    ("make_dt_interval", 3, ", 0.000000"),
+    ("make_ym_interval", 0, "0, 0"),
+    ("make_ym_interval", 1, ", 0"),
+    ("make_interval", 0, "0, 0, 0, 0, 0, 0, 0.000000"),
+    ("make_interval", 1, ", 0, 0, 0, 0, 0, 0.000000"),
+    ("make_interval", 2, ", 0, 0, 0, 0, 0.000000"),
+    ("make_interval", 3, ", 0, 0, 0, 0.000000"),
+    ("make_interval", 4, ", 0, 0, 0.000000"),
+    ("make_interval", 5, ", 0, 0.000000"),
+    ("make_interval", 6, ", 0.000000"),
+    ("aggregate", 3, ", lambdafunction(namedlambdavariable(), namedlambdavariable())"),
+    ("reduce", 3, ", lambdafunction(namedlambdavariable(), namedlambdavariable())"),
+    ("aes_encrypt", 2, ", GCM, DEFAULT, , "),
+    ("aes_decrypt", 2, ", GCM, DEFAULT, "),
+    ("try_aes_decrypt", 2, ", GCM, DEFAULT, "),
+];
+
+/// The order of `array_sort` without one.
+const NATURAL_ORDER: &str = "lambdafunction((IF(((namedlambdavariable() IS NULL) AND (namedlambdavariable() IS NULL)), 0, \
+     (IF((namedlambdavariable() IS NULL), 1, (IF((namedlambdavariable() IS NULL), -1, \
+     (IF((namedlambdavariable() < namedlambdavariable()), -1, (IF((namedlambdavariable() > namedlambdavariable()), 1, 0)))))))))), \
+     namedlambdavariable(), namedlambdavariable())";
+
+/// Functions that are casts, and the types that they cast to.
+const CASTS: &[(&str, &str)] = &[
+    ("boolean", "BOOLEAN"),
+    ("tinyint", "TINYINT"),
+    ("smallint", "SMALLINT"),
+    ("int", "INT"),
+    ("bigint", "BIGINT"),
+    ("float", "FLOAT"),
+    ("double", "DOUBLE"),
+    ("decimal", "DECIMAL(10,0)"),
+    ("date", "DATE"),
+    ("timestamp", "TIMESTAMP"),
+    ("binary", "BINARY"),
+    ("string", "STRING"),
+];
+
+impl Writer<'_> {
+    pub(super) fn function(&self, function: &UnresolvedFunction) -> String {
+        let lower = function.function_name.to_lowercase();
+        let name = lower.strip_prefix("system.").unwrap_or(&lower);
+        let name = name.strip_prefix("builtin.").unwrap_or(name);
+        let internal = function.is_internal == Some(true);
+        if let Some(clause) = self.clause(name, &function.arguments) {
+            return clause;
+        }
+        if function.is_distinct {
+            return format!("{name}(DISTINCT {})", self.list(&function.arguments));
+        }
+        if let Some((child, to)) = self.cast_by_name(function) {
+            return format!("CAST({} AS {to})", self.write(child));
+        }
+        let written = match function.arguments.as_slice() {
+            [one] => self.unary(name, one, internal),
+            [left, right] => self.binary(name, left, right, internal),
+            _ => None,
+        };
+        written.or_else(|| self.special(name, function, internal)).unwrap_or_else(|| self.plain(name, &function.arguments))
+    }
+
+    /// `name(arguments)`.
+    fn plain(&self, name: &str, arguments: &[Expression]) -> String {
+        let shown = match RENAMED.iter().find(|(known, _)| *known == name) {
+            Some((_, shown)) => (*shown).to_owned(),
+            // With an argument for the digits they are other functions.
+            None if (name == "ceil" || name == "floor") && arguments.len() == 1 => name.to_uppercase(),
+            None if CAPITALS.contains(&name) => name.to_uppercase(),
+            None => name.to_owned(),
+        };
+        let kept = if FIRST_ARGUMENT_ONLY.contains(&name) { arguments.get(..1).unwrap_or(arguments) } else { arguments };
+        let more = DEFAULTS.iter().find(|(known, given, _)| *known == name && *given == kept.len()).map_or("", |(_, _, more)| more);
+        format!("{shown}({}{more})", self.list(kept))
+    }
+
+    /// What the parser wraps around aggregate functions.
+    fn clause(&self, name: &str, arguments: &[Expression]) -> Option<String> {
+        let (first, rest) = arguments.split_first()?;
+        let inner = self.write(first);
+        match name {
+            "__filter" => Some(format!("{inner} FILTER (WHERE {})", self.list(rest))),
+            "__within_group" => {
+                let called = super::function::name_of_call(first);
+                let orders: Vec<String> = rest.iter().map(|order| self.group_order(&called, order)).collect();
+                Some(format!("{inner} WITHIN GROUP (ORDER BY {})", orders.join(", ")))
+            }
+            "__ignore_nulls" if name_of_call(first) == "nth_value" => Some(format!("{inner} ignore nulls")),
+            "__ignore_nulls" => Some(inner),
+            _ => None,
+        }
+    }
+
+    /// A key of `WITHIN GROUP`: percentiles show only their direction, and `mode` shows the other one.
+    fn group_order(&self, called: &str, order: &Expression) -> String {
+        let full = self.write(order);
+        let child = match &order.expr_type {
+            Some(ExprType::SortOrder(order)) => self.optional(order.child.as_deref()),
+            _ => return full,
+        };
+        let descending = full.ends_with(" DESC NULLS LAST") || full.ends_with(" DESC NULLS FIRST");
+        match called {
+            "percentile_cont" | "percentile_disc" => if descending { format!("{child} DESC") } else { child },
+            "mode" => if descending { child } else { format!("{child} DESC") },
+            _ => full,
+        }
+    }
+
+    fn unary(&self, name: &str, operand: &Expression, internal: bool) -> Option<String> {
+        let written = || self.write(operand);
+        Some(match name {
+            "not" | "!" => format!("(NOT {})", written()),
+            "negative" if internal => format!("(- {})", written()),
+            "positive" => format!("(+ {})", written()),
+            "~" | "bitwise_not" => format!("~{}", written()),
+            "isnull" => format!("({} IS NULL)", written()),
+            "isnotnull" => format!("({} IS NOT NULL)", written()),
+            "log" => format!("LOG(E(), {})", written()),
+            "count" if is_star(operand) => "count(1)".to_owned(),
+            "array_sort" => format!("array_sort({}, {NATURAL_ORDER})", written()),
+            "assert_true" => format!("assert_true({0}, '{0}' is not true!)", written()),
+            "raise_error" => format!("raise_error(USER_RAISED_EXCEPTION, map(errorMessage, {}))", written()),
+            _ => return None,
+        })
+    }
+
+    fn binary(&self, name: &str, left: &Expression, right: &Expression, internal: bool) -> Option<String> {
+        if internal && (name == "and" || name == "or") {
+            return self.like_quantified(name, left);
+        }
+        if let Some(arithmetic) = self.temporal(name, left, right) {
+            return Some(arithmetic);
+        }
+        if let Some((_, operator)) = OPERATORS.iter().find(|(known, _)| *known == name) {
+            return Some(format!("({} {operator} {})", self.write(left), self.write(right)));
+        }
+        if internal && let Some((_, operator)) = SHIFTS.iter().find(|(known, _)| *known == name) {
+            return Some(format!("({} {operator} {})", self.write(left), self.write(right)));
+        }
+        let (first, second) = (self.write(left), self.write(right));
+        Some(match name {
+            "!=" | "<>" => format!("(NOT ({first} = {second}))"),
+            "like" => format!("{first} LIKE {second}"),
+            "trim" => format!("TRIM(BOTH {first} FROM {second})"),
+            "ltrim" => format!("TRIM(LEADING {first} FROM {second})"),
+            "rtrim" => format!("TRIM(TRAILING {first} FROM {second})"),
+            "extract" => format!("extract({first} FROM {second})"),
+            "datepart" => format!("datepart({first} FROM {second})"),
+            "convert_timezone" => format!("convert_timezone(current_timezone(), {first}, {second})"),
+            _ => return None,
+        })
+    }
+
+    fn special(&self, name: &str, function: &UnresolvedFunction, internal: bool) -> Option<String> {
+        let arguments = function.arguments.as_slice();
+        Some(match (name, arguments) {
+            ("in", [value, list @ ..]) => format!("({} IN ({}))", self.write(value), self.list(list)),
+            ("when", branches) => {
+                let mut text = "CASE".to_owned();
+                let (pairs, otherwise) = branches.as_chunks::<2>();
+                for [condition, value] in pairs {
+                    text.push_str(&format!(" WHEN {} THEN {}", self.write(condition), self.write(value)));
+                }
+                if let [value] = otherwise {
+                    text.push_str(&format!(" ELSE {}", self.write(value)));
+                }
+                text + " END"
+            }
+            ("if", [_, _, _]) => format!("(IF({}))", self.list(arguments)),
+            ("like", [value, pattern, escape]) => {
+                format!("{} LIKE {} ESCAPE '{}'", self.write(value), self.write(pattern), self.write(escape))
+            }
+            ("struct", values) if internal => {
+                let fields: Vec<String> = fields(self, values).into_iter().map(|(name, value)| format!("{name}, {value}")).collect();
+                format!("named_struct({})", fields.join(", "))
+            }
+            ("variant_get" | "try_variant_get", [value, path, ..]) => format!("{name}({}, {})", self.write(value), self.write(path)),
+            ("window", _) => "window".to_owned(),
+            ("session_window", _) => "session_window".to_owned(),
+            _ => return None,
+        })
+    }
+
+    /// `s LIKE ANY (…)`, which is an OR of patterns here.
+    fn like_quantified(&self, name: &str, left: &Expression) -> Option<String> {
+        let mut first = left;
+        let mut negated = false;
+        loop {
+            let function = match &first.expr_type {
+                Some(ExprType::UnresolvedFunction(function)) => function,
+                _ => return None,
+            };
+            match function.function_name.as_str() {
+                "not" => negated = true,
+                "like" | "ilike" => {
+                    let value = self.optional(function.arguments.first());
+                    let value = if function.function_name == "ilike" { format!("lower({value})") } else { value };
+                    let quantifier = if name == "or" { "any" } else { "all" };
+                    return Some(format!("{}like{quantifier}({value})", if negated { "not" } else { "" }));
+                }
+                _ => {}
+            }
+            first = function.arguments.first()?;
+        }
+    }
+
+    /// Dates and timestamps plus and minus numbers and intervals, which are functions of their own.
+    fn temporal(&self, name: &str, left: &Expression, right: &Expression) -> Option<String> {
+        if name != "+" && name != "-" {
+            return None;
+        }
+        let (left_kind, right_kind) = (self.temporal_kind(left)?, self.temporal_kind(right)?);
+        let (first, second) = (self.write(left), self.write(right));
+        use Temporal::{Date, Interval, Months, Number, Timestamp, WholeDays};
+        Some(match (left_kind, name, right_kind) {
+            (Date, "+", Number) => format!("date_add({first}, {second})"),
+            (Number, "+", Date) => format!("date_add({second}, {first})"),
+            (Date, "-", Number) => format!("date_sub({first}, {second})"),
+            (Date, "+", WholeDays) => format!("date_add({first}, extractansiintervaldays({second}))"),
+            (WholeDays, "+", Date) => format!("date_add({second}, extractansiintervaldays({first}))"),
+            (Date, "-", WholeDays) => format!("date_add({first}, (- extractansiintervaldays({second})))"),
+            (Date | Timestamp, operator, Months | Interval) | (Timestamp, operator, WholeDays) => format!("{first} {operator} {second}"),
+            (Months | Interval, "+", Date | Timestamp) | (WholeDays, "+", Timestamp) => format!("{second} + {first}"),
+            _ => return None,
+        })
+    }
+
+    fn temporal_kind(&self, expression: &Expression) -> Option<Temporal> {
+        if let Some(ExprType::Literal(literal)) = &expression.expr_type {
+            let whole_days = matches!(
+                literal.data_type.as_ref().and_then(|data_type| data_type.kind.as_ref()),
+                Some(Kind::DayTimeInterval(kind)) if kind.start_field == Some(0) && kind.end_field == Some(0)
+            );
+            return match &literal.literal_type {
+                Some(LiteralType::Date(_)) => Some(Temporal::Date),
+                Some(LiteralType::Timestamp(_) | LiteralType::TimestampNtz(_)) => Some(Temporal::Timestamp),
+                Some(LiteralType::DayTimeInterval(_)) if whole_days => Some(Temporal::WholeDays),
+                Some(LiteralType::DayTimeInterval(_) | LiteralType::CalendarInterval(_)) => Some(Temporal::Interval),
+                Some(LiteralType::YearMonthInterval(_)) => Some(Temporal::Months),
+                Some(LiteralType::Integer(_) | LiteralType::Short(_) | LiteralType::Byte(_)) => Some(Temporal::Number),
+                _ => None,
+            };
+        }
+        match self.names.data_type(expression)? {
+            DataType::Date32 => Some(Temporal::Date),
+            DataType::Timestamp(..) => Some(Temporal::Timestamp),
+            DataType::Interval(IntervalUnit::YearMonth) => Some(Temporal::Months),
+            DataType::Duration(_) | DataType::Interval(_) => Some(Temporal::Interval),
+            DataType::Int8 | DataType::Int16 | DataType::Int32 => Some(Temporal::Number),
+            _ => None,
+        }
+    }
+
+    /// What a function that is a cast casts, and the type.
+    pub(super) fn cast_by_name<'e>(&self, function: &'e UnresolvedFunction) -> Option<(&'e Expression, &'static str)> {
+        let [child] = function.arguments.as_slice() else { return None };
+        let to = CASTS.iter().find(|(name, _)| function.function_name.eq_ignore_ascii_case(name))?.1;
+        Some((child, to))
+    }
+}
+
+/// What an operand of date arithmetic is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Temporal {
+    Date,
+    Timestamp,
+    WholeDays,
+    Interval,
+    Months,
+    Number,
+}
+
+fn name_of_call(expression: &Expression) -> String {
+    match &expression.expr_type {
+        Some(ExprType::UnresolvedFunction(function)) => function.function_name.to_lowercase(),
+        _ => String::new(),
+    }
+}
+
+fn is_star(expression: &Expression) -> bool {
+    matches!(&expression.expr_type, Some(ExprType::UnresolvedStar(star)) if star.unparsed_target.is_none())
+}
+
+/// The last key of the path that `v:a.b` takes out of a variant.
+pub(super) fn variant_path(function: &UnresolvedFunction) -> Option<String> {
+    if function.function_name != "variant_get" || function.is_internal != Some(true) {
+        return None;
+    }
+    let path = match &function.arguments.get(1)?.expr_type {
+        Some(ExprType::Literal(literal)) => match &literal.literal_type {
+            Some(LiteralType::String(path)) => path,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let keys = path.trim_start_matches('$').split(['.', '[']).map(|key| key.trim_end_matches(']').trim_matches('\''));
+    keys.filter(|key| !key.is_empty() && key.parse::<u64>().is_err()).next_back().map(str::to_owned)
+}
+
+/// The names that the fields of a row get, with their values.
+pub(super) fn fields(writer: &Writer<'_>, values: &[Expression]) -> Vec<(String, String)> {
+    values
+        .iter()
+        .enumerate()
+        .map(|(n, value)| match &value.expr_type {
+            Some(ExprType::UnresolvedAttribute(attribute)) => {
+                let name = name_parts(&attribute.unparsed_identifier).ok().and_then(|mut parts| parts.pop());
+                (name.unwrap_or_default(), writer.write(value))
+            }
+            Some(ExprType::Alias(alias)) => {
+                (alias.name.first().cloned().unwrap_or_default(), alias.expr.as_deref().map(|inner| writer.write(inner)).unwrap_or_default())
+            }
+            _ => (format!("col{}", n + 1), writer.write(value)),
+        })
+        .collect()
+}
