@@ -244,18 +244,7 @@ impl Leaves for ConnectSession {
 
     async fn source(&self, source: &read::DataSource, streaming: bool) -> Result<Leaf> {
         let format = source.format.clone().filter(|format| !format.is_empty()).unwrap_or_else(|| self.confs.default_source());
-<<<<<<< HEAD
-        let schema = source.schema.as_deref().filter(|text| !text.is_empty()).map(super::schema::parse).transpose()?;
-        if let Some(schema) = &schema
-            && !self.confs.is_true("spark.sql.legacy.charVarcharAsString")
-        {
-            super::schema::refuse_lengths(schema)?;
-        }
-        let options: Options = source.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let request = ReadRequest { schema, paths: source.paths.clone(), options };
-=======
         let request = super::streaming::request(&self.confs, &format, source, streaming)?;
->>>>>>> main
         self.read(&format, request, streaming, source.source_name.clone()).await
     }
 
