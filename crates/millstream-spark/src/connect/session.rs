@@ -170,8 +170,7 @@ impl ConnectSession {
         part.downcast().unwrap_or_default()
     }
 
-    async fn read(&self, format: &str, mut request: ReadRequest, streaming: bool, name: Option<String>) -> Result<Leaf> {
-        self.add_settings(format, &mut request.options, streaming);
+    async fn read(&self, format: &str, request: ReadRequest, streaming: bool, name: Option<String>) -> Result<Leaf> {
         let provider: Arc<dyn TableProvider> = if streaming {
             let mut relation = self.engine.stream_relation(format, request).await?;
             relation.name = name;
@@ -180,26 +179,6 @@ impl ConnectSession {
             Arc::new(self.engine.table_relation(format, request).await?)
         };
         Ok(Leaf::Table(provider))
-    }
-}
-
-impl ConnectSession {
-    /// Adds what the session's settings say to the options of a reader, where these say nothing.
-    fn add_settings(&self, format: &str, options: &mut Options, streaming: bool) {
-        if streaming && self.confs.is_true("spark.sql.streaming.schemaInference") {
-            options.set("schemaInference", "true");
-        }
-        if !["json", "csv", "xml"].contains(&format.to_lowercase().as_str()) {
-            return;
-        }
-        if options.get("timeZone").is_none() {
-            options.set("timeZone", self.confs.time_zone());
-        }
-        if options.get("columnNameOfCorruptRecord").is_none()
-            && let Some(name) = self.confs.get("spark.sql.columnNameOfCorruptRecord")
-        {
-            options.set("columnNameOfCorruptRecord", name);
-        }
     }
 }
 
@@ -238,7 +217,13 @@ impl Leaves for ConnectSession {
         let stored = Warehouse::open(self.host.as_ref())?.table(&name).await?.ok_or_else(|| not_found(parts))?;
         match &stored.view {
             Some(text) => Ok(Leaf::View(crate::sql::parse::relation(text, &HashMap::new(), &[])?)),
-            None => self.read(&stored.format, stored.request(options)?, streaming, None).await,
+            None => {
+                let mut request = stored.request(options)?;
+                if request.options.get("timeZone").is_none() {
+                    request.options.set("timeZone", self.confs.time_zone());
+                }
+                self.read(&stored.format, request, streaming, None).await
+            }
         }
     }
 
