@@ -120,7 +120,7 @@ impl MersenneTwister {
     /// A number from 0 to `bound` − 1.
     fn below(&mut self, bound: i64) -> i64 {
         if bound & (bound - 1) == 0 {
-            return bound * self.next_bits() >> 31;
+            return (bound * self.next_bits()) >> 31;
         }
         loop {
             let bits = self.next_bits();

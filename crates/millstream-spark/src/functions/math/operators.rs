@@ -162,8 +162,13 @@ fn temporal(call: &Call<'_>, operation: Operation, overflow: Overflow, left: &Ty
     use DataType::{Date32, Interval, Null, Timestamp, Utf8};
     let build = |name: &'static str, arguments: Vec<Typed>| -> Result<Typed> {
         let arguments = arguments.into_iter().map(Argument::Value).collect();
+        let name = match (overflow, name) {
+            (Overflow::Null, "add_interval") => "try_add_interval",
+            (Overflow::Null, "multiply_interval") => "try_multiply_interval",
+            (Overflow::Null, "divide_interval") => "try_divide_interval",
+            (_, name) => name,
+        };
         let result = Functions::all().build(&Call { name, arguments, settings: call.settings })?;
-        // What cannot be computed fails in these functions; `try_` variants are theirs to offer.
         Ok(if overflow == Overflow::Null { Typed { nullable: true, ..result } } else { result })
     };
     let calendar = |data_type: &DataType| matches!(data_type, Interval(IntervalUnit::MonthDayNano));
