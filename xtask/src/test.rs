@@ -8,7 +8,8 @@ use crate::{conformance, demo, drill, generate, interop, tidy, torture};
 pub fn test() -> Outcome {
     tidy::tidy()?;
     run(cargo().args(["fmt", "--all", "--check"]))?;
-    run(cargo().args(["test", "--workspace", "--locked", "--quiet"]))?;
+    // The stack of the threads that plan queries in the binary.
+    run(cargo().args(["test", "--workspace", "--locked", "--quiet"]).env("RUST_MIN_STACK", (16 << 20).to_string()))?;
     generate::up_to_date()?;
     demo::verified()?;
     drill::drill(&[])?;

@@ -20,5 +20,6 @@ const NAMES: &[&str] = &[
 ];
 
 pub(super) fn register(functions: &mut Functions) {
-    functions.add_all(NAMES, |_| Err(Error::invalid("UNSUPPORTED_TIME_TYPE", "the data type TIME is not supported").with_sqlstate("0A000")));
+    functions
+        .add_all(NAMES, |_| Err(Error::invalid("UNSUPPORTED_TIME_TYPE", "the data type TIME is not supported").with_sqlstate("0A000")));
 }
