@@ -36,13 +36,49 @@ const SHIFTS: &[(&str, &str)] = &[("shiftleft", "<<"), ("shiftright", ">>"), ("s
 
 /// Functions that Spark shows in capitals.
 const CAPITALS: &[&str] = &[
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "cot", "csc", "degrees", "dense_rank", "e", "exp",
-    "expm1", "hypot", "log", "log10", "log1p", "log2", "percent_rank", "pi", "power", "radians", "rank", "regexp", "regexp_like", "rlike",
-    "sec", "signum", "sin", "sinh", "spark_partition_id", "sqrt", "tan", "tanh",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "cos",
+    "cosh",
+    "cot",
+    "csc",
+    "degrees",
+    "dense_rank",
+    "e",
+    "exp",
+    "expm1",
+    "hypot",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "percent_rank",
+    "pi",
+    "power",
+    "radians",
+    "rank",
+    "regexp",
+    "regexp_like",
+    "rlike",
+    "sec",
+    "signum",
+    "sin",
+    "sinh",
+    "spark_partition_id",
+    "sqrt",
+    "tan",
+    "tanh",
 ];
 
 /// Functions shown under another name.
-const RENAMED: &[(&str, &str)] = &[("array_agg", "collect_list"), ("dateadd", "date_add"), ("current_database", "current_schema"), ("bitwise_not", "~")];
+const RENAMED: &[(&str, &str)] =
+    &[("array_agg", "collect_list"), ("dateadd", "date_add"), ("current_database", "current_schema"), ("bitwise_not", "~")];
 
 /// Functions of which only the first argument is shown.
 const FIRST_ARGUMENT_ONLY: &[&str] =
@@ -115,21 +151,9 @@ const NATURAL_ORDER: &str = "lambdafunction((IF(((namedlambdavariable() IS NULL)
      (IF((namedlambdavariable() < namedlambdavariable()), -1, (IF((namedlambdavariable() > namedlambdavariable()), 1, 0)))))))))), \
      namedlambdavariable(), namedlambdavariable())";
 
-/// Functions that are casts, and the types that they cast to.
-const CASTS: &[(&str, &str)] = &[
-    ("boolean", "BOOLEAN"),
-    ("tinyint", "TINYINT"),
-    ("smallint", "SMALLINT"),
-    ("int", "INT"),
-    ("bigint", "BIGINT"),
-    ("float", "FLOAT"),
-    ("double", "DOUBLE"),
-    ("decimal", "DECIMAL(10,0)"),
-    ("date", "DATE"),
-    ("timestamp", "TIMESTAMP"),
-    ("binary", "BINARY"),
-    ("string", "STRING"),
-];
+/// Functions that are casts, which names leave out.
+const CASTS: &[&str] =
+    &["boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "date", "timestamp", "binary", "string"];
 
 impl Writer<'_> {
     pub(super) fn function(&self, function: &UnresolvedFunction) -> String {
@@ -143,8 +167,8 @@ impl Writer<'_> {
         if function.is_distinct {
             return format!("{name}(DISTINCT {})", self.list(&function.arguments));
         }
-        if let Some((child, to)) = self.cast_by_name(function) {
-            return format!("CAST({} AS {to})", self.write(child));
+        if let Some(child) = cast_by_name(function) {
+            return self.write(child);
         }
         let written = match function.arguments.as_slice() {
             [one] => self.unary(name, one, internal),
@@ -194,8 +218,20 @@ impl Writer<'_> {
         };
         let descending = full.ends_with(" DESC NULLS LAST") || full.ends_with(" DESC NULLS FIRST");
         match called {
-            "percentile_cont" | "percentile_disc" => if descending { format!("{child} DESC") } else { child },
-            "mode" => if descending { child } else { format!("{child} DESC") },
+            "percentile_cont" | "percentile_disc" => {
+                if descending {
+                    format!("{child} DESC")
+                } else {
+                    child
+                }
+            }
+            "mode" => {
+                if descending {
+                    child
+                } else {
+                    format!("{child} DESC")
+                }
+            }
             _ => full,
         }
     }
@@ -344,13 +380,12 @@ impl Writer<'_> {
             _ => None,
         }
     }
+}
 
-    /// What a function that is a cast casts, and the type.
-    pub(super) fn cast_by_name<'e>(&self, function: &'e UnresolvedFunction) -> Option<(&'e Expression, &'static str)> {
-        let [child] = function.arguments.as_slice() else { return None };
-        let to = CASTS.iter().find(|(name, _)| function.function_name.eq_ignore_ascii_case(name))?.1;
-        Some((child, to))
-    }
+/// What a function that is a cast casts.
+pub(super) fn cast_by_name(function: &UnresolvedFunction) -> Option<&Expression> {
+    let [child] = function.arguments.as_slice() else { return None };
+    CASTS.iter().any(|name| function.function_name.eq_ignore_ascii_case(name)).then_some(child)
 }
 
 /// What an operand of date arithmetic is.
@@ -401,9 +436,10 @@ pub(super) fn fields(writer: &Writer<'_>, values: &[Expression]) -> Vec<(String,
                 let name = name_parts(&attribute.unparsed_identifier).ok().and_then(|mut parts| parts.pop());
                 (name.unwrap_or_default(), writer.write(value))
             }
-            Some(ExprType::Alias(alias)) => {
-                (alias.name.first().cloned().unwrap_or_default(), alias.expr.as_deref().map(|inner| writer.write(inner)).unwrap_or_default())
-            }
+            Some(ExprType::Alias(alias)) => (
+                alias.name.first().cloned().unwrap_or_default(),
+                alias.expr.as_deref().map(|inner| writer.write(inner)).unwrap_or_default(),
+            ),
             _ => (format!("col{}", n + 1), writer.write(value)),
         })
         .collect()
