@@ -23,7 +23,6 @@ mod keys;
 mod lambda;
 mod map;
 mod math;
-mod misc;
 mod nested;
 #[cfg(test)]
 mod recorded;
@@ -31,6 +30,7 @@ mod recorded;
 mod recorded_calls;
 mod registry;
 mod rows;
+mod runtime;
 mod settings;
 mod string;
 mod structure;
