@@ -93,9 +93,6 @@ fn variable(text: &str) -> Result<(String, String), String> {
 /// Stack of the runtime's threads, bytes: plans of clients nest. Memory is used only as far as they do.
 const STACK: usize = 16 << 20;
 
-/// The stack of a thread that plans queries: plans are as deep as their texts are long.
-const STACK_BYTES: usize = 16 << 20;
-
 /// Runs the command and turns its outcome into an exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();

@@ -110,7 +110,7 @@ trait Integer: Sized {
 /// Digits of `b` / `s` until they tell the number from its neighbours at a distance of `m`, and whether the last is to be rounded up.
 fn digits<I: Integer>(mut b: I, s: I, mut m: I, wide: bool, decimal: &mut i32) -> (Vec<u8>, bool) {
     let mut digits = Vec::with_capacity(18);
-    let mut step = |b: &mut I, m: &mut I| {
+    let step = |b: &mut I, m: &mut I| {
         let digit = b.next_digit(&s);
         m.times_ten();
         let high = match I::compare_sum(b, m, &s) {
