@@ -8,7 +8,7 @@ use millstream_core::{Error, Options, Result};
 use millstream_engine::from_datafusion;
 use spark_connect_proto::write_operation::SaveMode;
 
-use super::{Session, Write, files, open, write_rows};
+use super::{Session, Write, files, is_dynamic, open, write_rows};
 use crate::analyzer::{Analyzed, Attribute};
 use crate::connect::catalog::{Stored, TableName, Warehouse, not_found};
 use crate::connect::errors::unsupported;
@@ -67,6 +67,9 @@ pub(in crate::connect) async fn into_table(
     };
     match stored.format.as_str() {
         "delta" => {
+            if overwrite && !write.partition_by.is_empty() && is_dynamic(session, &write.options) {
+                return Err(unsupported("overwriting partitions of a Delta table"));
+            }
             let sink = open(session, &write, Some(stored.location())).await?;
             write_rows(session, plan, sink, if overwrite { OutputMode::Complete } else { OutputMode::Append }).await
         }
