@@ -42,7 +42,7 @@ mod url;
 mod variant;
 
 pub use call::{Argument, Call, LambdaBody};
-pub(crate) use conditional::normalized;
+pub(crate) use conditional::{filter_guard, normalized};
 pub use json::json_tuple_values;
 pub use kernel::{Arguments, Kernel, call, scalar, udf};
 pub use registry::{Builder, Functions};
