@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -11,7 +12,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::future::join_all;
 use futures::{StreamExt, stream};
-use millstream_core::sink::{BatchInfo, Part, Sink};
+use millstream_core::sink::{BatchInfo, Part, PartWriter, Sink};
 use millstream_core::source::BatchStream;
 use millstream_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -87,8 +88,10 @@ impl BatchRunner for LocalRunner {
         cancel: CancellationToken,
     ) -> Result<Vec<Part>> {
         let failed = cancel.child_token();
+        let written = Arc::new(AtomicUsize::new(0));
         let tasks = (0..plan.output_partitioning().partition_count()).map(|partition| {
-            let task = run_task(plan.clone(), context.clone(), sink.clone(), batch.clone(), partition, failed.clone());
+            let output = Output { sink: sink.clone(), batch: batch.clone(), writers: written.clone() };
+            let task = run_task(plan.clone(), context.clone(), output, partition, failed.clone());
             AbortOnDropHandle::new(self.handle.spawn(task))
         });
         let mut parts = Vec::new();
@@ -186,12 +189,25 @@ async fn send_rows(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>, part
     }
 }
 
+/// Where the tasks of a batch write to.
+struct Output {
+    sink: Arc<dyn Sink>,
+    batch: Arc<BatchInfo>,
+    /// Writers opened so far in this batch. Parts are numbered by it, so that the first part is number 0 whichever task has the rows.
+    writers: Arc<AtomicUsize>,
+}
+
+impl Output {
+    async fn writer(&self) -> Result<Box<dyn PartWriter>> {
+        self.sink.writer(&self.batch, self.writers.fetch_add(1, Ordering::Relaxed)).await
+    }
+}
+
 /// Runs one partition. A partition without rows opens no writer and has no part.
 async fn run_task(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
-    sink: Arc<dyn Sink>,
-    batch: Arc<BatchInfo>,
+    output: Output,
     partition: usize,
     cancel: CancellationToken,
 ) -> Result<Option<Part>> {
@@ -211,9 +227,9 @@ async fn run_task(
             }
             let writer = match &mut writer {
                 Some(writer) => writer,
-                None => writer.insert(sink.writer(&batch, partition).await?),
+                None => writer.insert(output.writer().await?),
             };
-            writer.write(labelled(next, &batch.schema)?).await?;
+            writer.write(labelled(next, &output.batch.schema)?).await?;
         }
     }
     .await;

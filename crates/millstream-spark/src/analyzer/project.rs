@@ -118,6 +118,15 @@ impl Analyzer<'_> {
                 columns.extend(new);
             }
         }
+        // A column that is asked for twice is given twice, and each has a name of its own in the engine.
+        for place in 1..outputs.len() {
+            let (before, rest) = outputs.split_at_mut(place);
+            if let Some((attribute, _)) = rest.first_mut()
+                && before.iter().any(|(known, _)| known.internal == attribute.internal)
+            {
+                attribute.internal = fresh();
+            }
+        }
         Ok(Selected { input, outputs })
     }
 

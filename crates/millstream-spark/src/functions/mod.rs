@@ -27,6 +27,8 @@ mod misc;
 mod nested;
 #[cfg(test)]
 mod recorded;
+#[cfg(test)]
+mod recorded_calls;
 mod registry;
 mod rows;
 mod settings;

@@ -14,6 +14,7 @@ use millstream_engine::from_datafusion;
 use super::name::TableName;
 use super::objects::{Found, require};
 use super::warehouse::{Stored, Warehouse, table_exists};
+use crate::connect::command::clear;
 use crate::connect::errors::unsupported;
 use crate::connect::session::ConnectSession;
 
@@ -125,12 +126,13 @@ async fn write_nothing(session: &ConnectSession, location: &str, schema: &Schema
 /// `TABLE_OR_VIEW_NOT_FOUND`, and those of its data.
 pub(super) async fn truncate(session: &Arc<ConnectSession>, warehouse: &Warehouse, name: &str) -> Result<()> {
     match require(session, warehouse, name).await? {
-        Found::Table(_, stored) if stored.view.is_none() && stored.format == "delta" => {
+        Found::Table(_, stored) if stored.view.is_some() => Err(unsupported("truncating a view")),
+        Found::Table(_, stored) if stored.format == "delta" => {
             let relation = session.engine.table_relation("delta", stored.request(&Options::new())?).await?;
             let schema = relation.table.schema();
             write_nothing(session, stored.location(), &schema, &stored.partition_by, OutputMode::Complete).await
         }
-        Found::Table(_, stored) => Err(unsupported(&format!("truncating a table of format {}", stored.format))),
+        Found::Table(_, stored) => clear(session, stored.location()).await,
         Found::View(_) | Found::GlobalView(_) => Err(unsupported("truncating a view")),
     }
 }

@@ -124,6 +124,11 @@ impl Warehouse {
         }
     }
 
+    /// The same as Spark shows it: `file:/data`.
+    pub(in crate::connect) fn shown_url(&self, database: &str) -> String {
+        self.schema_url(database).replacen("file:///", "file:/", 1)
+    }
+
     /// The URL of a table's own folder.
     pub(in crate::connect) fn folder(&self, name: &TableName) -> String {
         format!("{}/{}", self.schema_url(&name.database), name.table)

@@ -58,6 +58,16 @@ pub(super) async fn save(session: &Session, write: Write, path: &str) -> Result<
     folder.succeed().await
 }
 
+/// Removes the files of a folder.
+///
+/// # Errors
+/// `FILE_WRITE_FAILED`.
+pub(in crate::connect) async fn clear(session: &Session, path: &str) -> Result<()> {
+    let folder = Folder { place: session.host.open(path)? };
+    let files = folder.files().await?;
+    folder.delete(files.iter()).await
+}
+
 /// Whether only the partitions that get rows are replaced.
 fn is_dynamic(session: &Session, write: &Write) -> bool {
     let mode = write.options.get("partitionOverwriteMode").map(str::to_owned);

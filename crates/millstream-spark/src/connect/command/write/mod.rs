@@ -26,6 +26,7 @@ use crate::connect::errors::{incomplete, unsupported};
 use crate::connect::execute::named_plan;
 use files::FORMATS;
 
+pub(in crate::connect) use files::clear;
 pub(in crate::connect) use insert::{By, into_table};
 pub(in crate::connect) use table::{create_as, replace_as};
 
