@@ -157,6 +157,7 @@ const DEFAULTS: &[(&str, usize, &str)] = &[
     ("make_interval", 4, ", 0, 0, 0.000000"),
     ("make_interval", 5, ", 0, 0.000000"),
     ("make_interval", 6, ", 0.000000"),
+    ("try_make_interval", 1, ", 0, 0, 0, 0, 0, 0.000000"),
     ("aggregate", 3, ", lambdafunction(namedlambdavariable(), namedlambdavariable())"),
     ("reduce", 3, ", lambdafunction(namedlambdavariable(), namedlambdavariable())"),
     ("aes_encrypt", 2, ", GCM, DEFAULT, , "),

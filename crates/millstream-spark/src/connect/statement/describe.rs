@@ -25,7 +25,7 @@ fn row(name: &str, value: impl Into<String>, comment: Option<&str>) -> Row {
 impl Statements<'_> {
     pub(super) async fn describe(&self, what: Describe) -> Result<RecordBatch> {
         match what {
-            Describe::Query(query) => rows(columns(&self.session.analyze(&self.query(query)).await?.schema())),
+            Describe::Query(query) => rows(columns(&self.session.analyze(&self.query(*query)).await?.schema())),
             Describe::Table { name, extended, column } => match column {
                 None => self.describe_table(&name, extended).await,
                 Some(column) => self.describe_column(&name, &column).await,
