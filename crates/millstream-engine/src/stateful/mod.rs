@@ -40,7 +40,7 @@ pub(crate) use flow::TimeFlow;
 pub(crate) use join::bounds::join_is_bounded;
 pub use logical::{Deduplicate, SessionWindow, Slide, SlidingWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay};
 pub(crate) use planner::StatefulPlanner;
-pub(crate) use rewrite::{allowed, conjuncts, rewrite};
+pub(crate) use rewrite::{allowed, parts, rewrite};
 
 /// The time of a batch query, in which nothing is late and nothing leaves.
 pub(crate) const BEGINNING: Watermarks = Watermarks { late_ms: i64::MIN, evict_ms: i64::MIN };
