@@ -23,7 +23,6 @@ mod keys;
 mod lambda;
 mod map;
 mod math;
-mod misc;
 mod nested;
 #[cfg(test)]
 mod recorded;
@@ -31,6 +30,7 @@ mod recorded;
 mod recorded_calls;
 mod registry;
 mod rows;
+mod runtime;
 mod settings;
 mod string;
 mod structure;
@@ -42,7 +42,7 @@ mod url;
 mod variant;
 
 pub use call::{Argument, Call, LambdaBody};
-pub(crate) use conditional::normalized;
+pub(crate) use conditional::{filter_guard, normalized};
 pub use json::json_tuple_values;
 pub use kernel::{Arguments, Kernel, call, scalar, udf};
 pub use registry::{Builder, Functions};
