@@ -10,7 +10,7 @@ use chrono_tz::{GapInfo, OffsetComponents, OffsetName, Tz, TzOffset};
 use millstream_core::{Error, Result};
 
 use super::TimeZone;
-use super::datetime::civil::{self, Civil, MICROS_PER_SECOND};
+use super::datetime::civil::{self, MICROS_PER_SECOND};
 
 /// The database lists transitions up to here; later years follow the rules of an earlier year that has the same calendar.
 const LAST_LISTED_YEAR: i64 = 2099;
@@ -220,11 +220,6 @@ fn within_listed_years(micros: i64) -> i64 {
 fn naive(micros: i64) -> NaiveDateTime {
     DateTime::from_timestamp_micros(micros)
         .map_or(if micros < 0 { NaiveDateTime::MIN } else { NaiveDateTime::MAX }, |time| time.naive_utc())
-}
-
-/// The civil time of an instant in a zone.
-pub(crate) fn civil_at(zone: TimeZone, epoch_micros: i64) -> Civil {
-    Civil::from_micros(zone.instant_to_local(epoch_micros))
 }
 
 #[cfg(test)]
