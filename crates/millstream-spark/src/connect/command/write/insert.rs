@@ -9,7 +9,7 @@ use millstream_engine::from_datafusion;
 use spark_connect_proto::write_operation::SaveMode;
 
 use super::{Session, Write, files, open, write_rows};
-use crate::analyzer::{Analyzed, Attribute};
+use crate::analyzer::{Analyzed, Attribute, HIDDEN};
 use crate::connect::catalog::{Stored, TableName, Warehouse, not_found};
 use crate::connect::errors::unsupported;
 use crate::functions::cast::{self, CastMode};
@@ -46,7 +46,8 @@ pub(in crate::connect) async fn into_table(
         return Err(unsupported("inserting into a view"));
     }
     let relation = session.engine.table_relation(&stored.format, stored.request(&Options::new())?).await?;
-    let table = relation.table.schema();
+    let columns = relation.table.schema();
+    let table = Schema::new(columns.fields().iter().filter(|field| !field.metadata().contains_key(HIDDEN)).cloned().collect::<Vec<_>>());
     let evolves = options.get("mergeSchema").or_else(|| options.get("overwriteSchema")).is_some_and(|value| value == "true");
     let (analyzed, plan) = if evolves && *by == By::Name {
         let plan = crate::connect::execute::named_plan(analyzed.clone(), session.settings().case_sensitive)?;
