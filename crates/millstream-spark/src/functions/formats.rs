@@ -56,8 +56,15 @@ pub(crate) fn schema(call: &Call<'_>, index: usize) -> Result<Field> {
     }
     let as_struct = |schema: Schema| Field::new("", DataType::Struct(schema.fields), true);
     let read = types::parse_schema(&text).map(as_struct);
-    // What is neither is reported as the DDL that it is not.
-    read.or_else(|error| types::schema_from_json(&text).map(as_struct).map_err(|_| error))
+    read.or_else(|error| types::schema_from_json(&text).map(as_struct).map_err(|_| not_a_schema(&text, error)))
+}
+
+/// The error for a text that is neither a type nor columns nor JSON: of one word that it is no type, of several that they are no type either.
+fn not_a_schema(text: &str, error: Error) -> Error {
+    if text.trim().contains(char::is_whitespace) && error.code() == "UNSUPPORTED_DATATYPE" {
+        return Error::invalid("PARSE_SYNTAX_ERROR", error.message()).with_sqlstate("42601");
+    }
+    error
 }
 
 /// The same field, with everything in it that may be null.

@@ -95,9 +95,8 @@ fn to_json(call: &Call<'_>) -> Result<Typed> {
             format!("the value of `to_json` is {} but must be a struct, an array, a map or a variant", types::ddl_type(&value.data_type));
         return Err(faults::mismatch("INVALID_JSON_SCHEMA", message));
     }
-    let nullable = value.nullable;
     let kernel = ToJson { field: value.to_field("value"), style };
-    Ok(scalar("to_json", kernel, vec![value.clone()], DataType::Utf8, nullable))
+    Ok(scalar("to_json", kernel, vec![value.clone()], DataType::Utf8, true))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -43,24 +43,23 @@ impl Kernel for Case {
 }
 
 fn title(text: &str, out: &mut String) {
-    let mut first = true;
-    for c in text.to_lowercase().chars() {
-        if first {
-            title_char(c, out);
-        } else {
-            out.push(c);
-        }
-        first = c == ' ';
+    for word in text.split_inclusive(' ') {
+        let Some(first) = word.chars().next() else { continue };
+        // The end of a word decides about the form of its last letter, so it is lowered as a whole.
+        let lower = word.to_lowercase();
+        let kept: usize = first.to_lowercase().map(char::len_utf8).sum();
+        title_char(first, out);
+        out.push_str(lower.get(kept..).unwrap_or_default());
     }
 }
 
 /// The title case of a character: its upper case, with only the first letter of ligatures and digraphs capital.
 fn title_char(c: char, out: &mut String) {
     let digraph = match c {
-        'ǆ' => 'ǅ',
-        'ǉ' => 'ǈ',
-        'ǌ' => 'ǋ',
-        'ǳ' => 'ǲ',
+        'ǆ' | 'Ǆ' => 'ǅ',
+        'ǉ' | 'Ǉ' => 'ǈ',
+        'ǌ' | 'Ǌ' => 'ǋ',
+        'ǳ' | 'Ǳ' => 'ǲ',
         _ => {
             let mut upper = c.to_uppercase();
             out.extend(upper.next());

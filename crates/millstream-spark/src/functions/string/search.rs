@@ -20,10 +20,10 @@ pub(super) fn register(functions: &mut Functions) {
     functions.add_all(&["locate", "position"], |call| {
         call.arity(2..=3)?;
         let mut arguments = texts(call, 2)?;
+        let nullable = arguments.iter().any(|argument| argument.nullable);
         if call.len() == 3 {
             arguments.push(call.int(2)?);
         }
-        let nullable = arguments.iter().any(|argument| argument.nullable);
         Ok(scalar("locate", Find::Locate, arguments, DataType::Int32, nullable))
     });
     functions.add("find_in_set", |call| {
@@ -35,7 +35,8 @@ pub(super) fn register(functions: &mut Functions) {
 fn test(call: &Call<'_>, name: &'static str, test: Test) -> Result<Typed> {
     call.arity(2..=2)?;
     let (within, sought) = same_text_or_bytes(call, 0, 1)?;
-    Ok(strict(name, test, vec![within, sought], DataType::Boolean))
+    let nullable = within.data_type == DataType::Binary || within.nullable || sought.nullable;
+    Ok(scalar(name, test, vec![within, sought], DataType::Boolean, nullable))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -63,7 +63,7 @@ fn part(uri: &Uri<'_>, row: Row<'_>, out: &mut String) -> Option<()> {
         "AUTHORITY" => out.push_str(uri.authority?),
         "USERINFO" => out.push_str(uri.user?),
         "FILE" => {
-            out.push_str(uri.path.unwrap_or("null"));
+            out.push_str(uri.path?);
             if let Some(query) = uri.query {
                 out.push('?');
                 out.push_str(query);
