@@ -14,6 +14,12 @@ use millstream_engine::stateful::WATERMARK_DELAY;
 
 use crate::functions::Typed;
 
+/// The metadata key of a column that `*` leaves out.
+pub(crate) const HIDDEN: &str = "__metadata_col";
+
+/// The metadata keys by which sources mark their hidden columns.
+const SOURCE_MARKS: [&str; 2] = [HIDDEN, "__file_source_metadata_col"];
+
 /// A relation whose names, types and functions are resolved.
 #[derive(Clone, Debug)]
 pub struct Analyzed {
@@ -45,6 +51,15 @@ impl Analyzed {
             columns.push(column.column().alias(&column.name));
         }
         Projection::try_new(columns, Arc::new(self.plan.clone())).map(LogicalPlan::Projection).map_err(from_datafusion)
+    }
+
+    /// The same to be stored: a hidden column of a source that was selected is there a column like any other.
+    #[must_use]
+    pub fn stored(mut self) -> Analyzed {
+        for column in &mut self.columns {
+            column.metadata.retain(|key, _| !SOURCE_MARKS.contains(&key.as_str()));
+        }
+        self
     }
 
     fn visible(&self) -> impl Iterator<Item = &Attribute> {

@@ -8,6 +8,7 @@ use spark_connect_proto::expression::{ExprType, LambdaFunction, UnresolvedFuncti
 
 use super::lambda::Body;
 use super::{Output, Resolver, required};
+use crate::analyzer::HIDDEN;
 use crate::analyzer::naming::name_of;
 use crate::functions::aggregate::{Aggregates, Clauses};
 use crate::functions::{Argument, Call, Functions, Typed, faults};
@@ -30,6 +31,10 @@ const CASTS: &[(&str, &str)] = &[
     ("binary", "BINARY"),
     ("string", "STRING"),
 ];
+
+/// Functions that say where a row was read, with the fields of a file source's hidden column.
+const OF_THE_FILE: &[(&str, &str)] =
+    &[("input_file_name", "file_path"), ("input_file_block_start", "file_block_start"), ("input_file_block_length", "file_block_length")];
 
 /// Functions of the type `TIME`, which Spark keeps switched off.
 const TIME_FUNCTIONS: &[&str] =
@@ -91,6 +96,12 @@ impl Resolver<'_> {
                 format!("the window function `{name}` needs an OVER clause"),
             )
             .with_sqlstate("42601"));
+        }
+        if function.arguments.is_empty()
+            && let Some((_, part)) = OF_THE_FILE.iter().find(|(known, _)| *known == name)
+            && let Some(metadata) = self.scope.columns.iter().position(|column| column.metadata.contains_key(HIDDEN))
+        {
+            return self.call("extract_value", vec![self.column(metadata)?, Typed::text(*part)]);
         }
         let bodies = self.bodies(&function.arguments);
         let arguments = self.arguments(&function.arguments, &bodies)?;

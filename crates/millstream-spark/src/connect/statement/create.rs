@@ -109,7 +109,7 @@ impl Statements<'_> {
                 options.set("path", location.as_str());
             }
             let write = Write {
-                analyzed: session.analyze(&self.query(query)).await?,
+                analyzed: session.analyze(&self.query(query)).await?.stored(),
                 format: table.provider.unwrap_or_default().to_lowercase(),
                 mode: SaveMode::ErrorIfExists,
                 partition_by,

@@ -24,7 +24,7 @@ impl Statements<'_> {
                 let options: Options = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
                 let path = path.clone().or_else(|| options.get("path").map(str::to_owned));
                 let write = Write {
-                    analyzed: self.session.analyze(&self.query(insert.query)).await?,
+                    analyzed: self.session.analyze(&self.query(insert.query)).await?.stored(),
                     format: provider.to_lowercase(),
                     mode: SaveMode::Overwrite,
                     partition_by: Vec::new(),
@@ -48,7 +48,7 @@ impl Statements<'_> {
             return Err(unsupported("INSERT OVERWRITE of one partition"));
         }
         let query = self.query(with_constants(insert.query, &fixed));
-        let analyzed = self.session.analyze(&query).await?;
+        let analyzed = self.session.analyze(&query).await?.stored();
         let by = if insert.by_name {
             By::Name
         } else if !insert.columns.is_empty() {

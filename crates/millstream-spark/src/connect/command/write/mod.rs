@@ -44,7 +44,7 @@ pub(in crate::connect) struct Write {
 impl Write {
     async fn new(session: &Session, input: Option<&Relation>, format: Option<String>, mode: SaveMode) -> Result<Self> {
         let input = input.ok_or_else(|| incomplete("WriteOperation.input"))?;
-        let analyzed = session.analyze(input).await?;
+        let analyzed = session.analyze(input).await?.stored();
         refuse_streaming(&analyzed.plan, "write")?;
         let format = format.filter(|format| !format.is_empty()).unwrap_or_default().to_lowercase();
         let mode = if mode == SaveMode::Unspecified { SaveMode::ErrorIfExists } else { mode };
