@@ -4,8 +4,6 @@
 
 mod join;
 
-use std::sync::Arc;
-
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, JoinType, NullEquality};
 use datafusion::error::Result as DfResult;
@@ -102,8 +100,7 @@ fn aggregations(plan: &LogicalPlan) -> Result<Vec<Aggregation>> {
     visit(plan, &mut |node| {
         if let Some(distinct) = distinct_of_except(node) {
             // EXCEPT is one operator in Spark, and its aggregation a matter of the optimizer.
-            excepted = Some(Arc::as_ptr(distinct));
-            return Ok(());
+            excepted = Some(std::ptr::from_ref(distinct));
         }
         if excepted == Some(std::ptr::from_ref(node)) {
             return Ok(());
@@ -146,18 +143,19 @@ fn aggregation(node: &LogicalPlan) -> Result<Option<Aggregation>> {
     })
 }
 
-/// The `DISTINCT` that is half of an `EXCEPT`: an anti join by all columns, nulls equal.
-fn distinct_of_except(node: &LogicalPlan) -> Option<&Arc<LogicalPlan>> {
+/// The `DISTINCT` that is half of an `EXCEPT`: over or under an anti join by all columns, nulls equal.
+fn distinct_of_except(node: &LogicalPlan) -> Option<&LogicalPlan> {
+    let except =
+        |plan: &LogicalPlan| matches!(plan, LogicalPlan::Join(join) if join.join_type == JoinType::LeftAnti) && set_operation(plan);
     match node {
-        LogicalPlan::Join(join) if set_operation(node) && join.join_type == JoinType::LeftAnti => {
-            matches!(join.left.as_ref(), LogicalPlan::Distinct(_)).then_some(&join.left)
-        }
+        LogicalPlan::Distinct(Distinct::All(input)) if except(input) => Some(node),
+        LogicalPlan::Join(join) if except(node) => Some(join.left.as_ref()).filter(|left| matches!(left, LogicalPlan::Distinct(_))),
         _ => None,
     }
 }
 
 /// Whether a join is `EXCEPT` or `INTERSECT`.
-fn set_operation(node: &LogicalPlan) -> bool {
+pub(crate) fn set_operation(node: &LogicalPlan) -> bool {
     let LogicalPlan::Join(join) = node else { return false };
     join.null_equality == NullEquality::NullEqualsNull
         && join.filter.is_none()

@@ -11,16 +11,19 @@ use datafusion::error::Result as DfResult;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, FetchType, Join, JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Operator, SkipType};
+use datafusion::logical_expr::{Distinct, Expr, FetchType, Join, JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Operator, SkipType};
 use millstream_core::Result;
 use millstream_core::sink::OutputMode;
 
 use super::logical::StreamLimit;
+use crate::check::set_operation;
 use crate::plan::is_streaming;
 use crate::{from_datafusion, to_datafusion};
 
-/// Rules of DataFusion that would take a stream out of a plan that can give no rows. Its time still passes, and its state still grows.
-const NOT_ON_STREAMS: [&str; 3] = ["eliminate_filter", "eliminate_join", "propagate_empty_relation"];
+/// Rules of DataFusion that must not see a stream. Three would take it out of a plan that can give no rows, although its time still passes and
+/// its state still grows. Two move parts of structs below a watermark, and with them filters on event time.
+const NOT_ON_STREAMS: [&str; 5] =
+    ["eliminate_filter", "eliminate_join", "propagate_empty_relation", "extract_leaf_expressions", "push_down_leaf_projections"];
 
 /// Whether an optimizer rule may work on a plan over streams.
 pub(crate) fn allowed(rule: &str) -> bool {
@@ -34,6 +37,7 @@ pub(crate) fn allowed(rule: &str) -> bool {
 pub(crate) fn rewrite(plan: LogicalPlan, mode: OutputMode, state: &SessionState) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up(|node| match node {
         LogicalPlan::Limit(limit) if mode == OutputMode::Append && streams(&limit.input)? => limited(limit),
+        LogicalPlan::Join(join) if is_except(&join) && streams(&join.left)? => except(join),
         LogicalPlan::Join(join) if streams(&join.left)? || streams(&join.right)? => without_nulls(in_parts(join), state),
         other => Ok(Transformed::no(other)),
     });
@@ -54,11 +58,39 @@ fn limited(limit: Limit) -> DfResult<Transformed<LogicalPlan>> {
     }
 }
 
+fn is_except(join: &Join) -> bool {
+    let distinct = matches!(join.left.as_ref(), LogicalPlan::Distinct(Distinct::All(_)));
+    distinct && join.join_type == JoinType::LeftAnti && set_operation(&LogicalPlan::Join(join.clone()))
+}
+
+/// `EXCEPT` with its `DISTINCT` above, as Spark has it, so that only what is left is remembered.
+fn except(mut join: Join) -> DfResult<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Distinct(Distinct::All(input)) = join.left.as_ref() {
+        join.left = input.clone();
+    }
+    Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::All(Arc::new(LogicalPlan::Join(join))))))
+}
+
 /// The conditions that all have to hold for `condition` to hold.
 ///
 /// Where computing the right side of an `AND` can fail, the analyzer writes `CASE WHEN NOT a THEN false ELSE a AND b END`, through numbers so that
 /// nothing turns it back. A join has to know the parts, as it has in Spark.
-pub(crate) fn conjuncts(condition: &Expr) -> Vec<&Expr> {
+pub(crate) fn parts(condition: &Expr) -> Vec<Expr> {
+    conjuncts(condition).into_iter().map(plain_equality).collect()
+}
+
+/// The equality of two columns as DataFusion writes it, whose planner knows no other: for structs the analyzer has a function of its own.
+fn plain_equality(expr: &Expr) -> Expr {
+    if let Expr::ScalarFunction(function) = expr
+        && function.name() == "="
+        && let [left @ Expr::Column(_), right @ Expr::Column(_)] = function.args.as_slice()
+    {
+        return left.clone().eq(right.clone());
+    }
+    expr.clone()
+}
+
+fn conjuncts(condition: &Expr) -> Vec<&Expr> {
     let both = match condition {
         Expr::BinaryExpr(both) => Some(both),
         Expr::Cast(cast) => guarded(&cast.expr),
@@ -86,7 +118,7 @@ fn guarded(expr: &Expr) -> Option<&BinaryExpr> {
 
 /// The same join with its condition in parts.
 fn in_parts(mut join: Join) -> Join {
-    let condition = join.filter.as_ref().and_then(|filter| conjunction(conjuncts(filter).into_iter().cloned()));
+    let condition = join.filter.as_ref().and_then(|filter| conjunction(parts(filter)));
     join.filter = condition;
     join
 }

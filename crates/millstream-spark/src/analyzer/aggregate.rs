@@ -188,6 +188,13 @@ impl Analyzer<'_> {
             }
             given.push((attribute, value));
         }
+        if extraction.aggregates.iter().any(|(expr, _)| is_nested(expr)) {
+            return Err(Error::invalid(
+                "NESTED_AGGREGATE_FUNCTION",
+                "an aggregate function cannot be an argument of another: compute the inner one in a subquery",
+            )
+            .with_sqlstate("42607"));
+        }
         let aggregates: Vec<Expr> = extraction.aggregates.into_iter().map(|(expr, name)| expr.alias(name)).collect();
         missing(&input, &keys, &given)?;
         let columns = input.columns.clone();
@@ -281,6 +288,16 @@ fn session_plan(input: LogicalPlan, keys: &[Key], window: &Expr, column: &Attrib
     let keys = keys.iter().filter(|key| key.column.internal != column.internal).map(|key| key.column.column()).collect();
     let start = super::time_window::marked(bound("start"), column);
     SessionWindow::try_new(input, keys, start, bound("end"), column.internal.clone(), aggregates).map(SessionWindow::into_plan)
+}
+
+fn is_nested(aggregate: &Expr) -> bool {
+    match aggregate {
+        Expr::AggregateFunction(function) => {
+            function.params.args.iter().chain(function.params.filter.as_deref()).any(contains_aggregate)
+                || function.params.order_by.iter().any(|key| contains_aggregate(&key.expr))
+        }
+        _ => false,
+    }
 }
 
 /// Columns outside of aggregates must be keys.

@@ -15,6 +15,12 @@ pub(super) fn attribute(name: &str) -> Expression {
     of(ExprType::UnresolvedAttribute(UnresolvedAttribute { unparsed_identifier, ..Default::default() }))
 }
 
+/// A column by the parts of its name.
+pub(super) fn attribute_of(parts: &[String]) -> Expression {
+    let unparsed_identifier = parts.iter().map(|part| crate::types::quote(part)).collect::<Vec<_>>().join(".");
+    of(ExprType::UnresolvedAttribute(UnresolvedAttribute { unparsed_identifier, ..Default::default() }))
+}
+
 /// An expression under a name.
 pub(super) fn aliased(expression: Expression, name: &str) -> Expression {
     of(ExprType::Alias(Box::new(Alias { expr: Some(Box::new(expression)), name: vec![name.to_owned()], metadata: None })))

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinType, Spans};
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Subquery};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery};
 use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
@@ -44,6 +45,16 @@ impl Analyzer<'_> {
             return Ok(node);
         }
         let right = self.relation(right, Some(&scope))?;
+        if let Some(plan) = over_row(&right.plan, &left.plan).filter(|_| kind == JoinType::Inner) {
+            let columns: Vec<Attribute> = left.columns.into_iter().chain(right.columns).collect();
+            let mut node = Node::new(columns::project(plan?, columns.iter().map(Attribute::column).collect())?, columns);
+            if let Some(condition) = &join.join_condition {
+                let scope = Scope { columns: &node.columns, outer, computed: &[] };
+                let condition = self.condition(condition, &scope, "a lateral join")?;
+                node.plan = filtered(node.plan.clone(), condition.expr)?;
+            }
+            return Ok(node);
+        }
         let condition = match &join.join_condition {
             Some(condition) => {
                 let columns: Vec<Attribute> = left.columns.iter().chain(&right.columns).cloned().collect();
@@ -113,6 +124,42 @@ impl Analyzer<'_> {
             4 => sequence(number(0)?, number(1)?, number(2)?, i32::try_from(number(3)?).ok()),
             other => Err(faults::wrong_number("range", "[1, 2, 3, 4]", other)),
         }
+    }
+}
+
+/// A plan that reads nothing but its one row, computed for each row of `left` instead, whose columns it then has as well; `None` for
+/// plans that read something.
+fn over_row(plan: &LogicalPlan, left: &LogicalPlan) -> Option<Result<LogicalPlan>> {
+    match plan {
+        LogicalPlan::EmptyRelation(row) if row.produce_one_row => Some(Ok(left.clone())),
+        LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Unnest(_) => {
+            let [input] = plan.inputs().try_into().ok()?;
+            Some(over_row(input, left)?.and_then(|input| on_top(plan, input, left)))
+        }
+        _ => None,
+    }
+}
+
+/// A node over another input, with the columns of `left` that its subqueries referred to as their outer ones.
+fn on_top(node: &LogicalPlan, input: LogicalPlan, left: &LogicalPlan) -> Result<LogicalPlan> {
+    let own = |expr: Expr| {
+        expr.transform_up(|part| match part {
+            Expr::OuterReferenceColumn(_, column) if left.schema().has_column(&column) => Ok(Transformed::yes(Expr::Column(column))),
+            other => Ok(Transformed::no(other)),
+        })
+        .map(|own| own.data)
+        .map_err(from_datafusion)
+    };
+    match node {
+        LogicalPlan::Projection(projection) => {
+            let mut items: Vec<Expr> = left.schema().fields().iter().map(|field| columns::column(field.name())).collect();
+            for expr in &projection.expr {
+                items.push(own(expr.clone())?);
+            }
+            columns::project(input, items)
+        }
+        LogicalPlan::Filter(filter) => filtered(input, own(filter.predicate.clone())?),
+        other => other.with_new_exprs(Vec::new(), vec![input]).map_err(from_datafusion),
     }
 }
 

@@ -51,9 +51,8 @@ pub(crate) fn name_in(expression: &Expression, names: &dyn Names) -> String {
         Some(ExprType::Cast(cast)) if EvalMode::try_from(cast.eval_mode) != Ok(EvalMode::Ansi) => {
             cast.expr.as_deref().and_then(|child| writer.own_name(child)).unwrap_or_else(|| writer.write(expression))
         }
-        Some(ExprType::UnresolvedFunction(function)) => writer
-            .cast_by_name(function)
-            .and_then(|(child, _)| writer.own_name(child))
+        Some(ExprType::UnresolvedFunction(function)) => function::cast_by_name(function)
+            .and_then(|child| writer.own_name(child))
             .or_else(|| function::variant_path(function))
             .unwrap_or_else(|| writer.write(expression)),
         _ => writer.write(expression),
@@ -144,11 +143,17 @@ impl Writer<'_> {
         expressions.iter().map(|expression| self.write(expression)).collect::<Vec<_>>().join(", ")
     }
 
-    /// A column without its table, with its fields.
+    /// A column without its table, with its fields and keys.
     fn column(&self, identifier: &str) -> String {
         let Ok(parts) = name_parts(identifier) else { return identifier.to_owned() };
         let skipped = self.names.qualifiers(&parts).min(parts.len().saturating_sub(1));
-        parts.get(skipped..).unwrap_or_default().join(".")
+        let mut text = parts.get(skipped).cloned().unwrap_or_default();
+        for (n, field) in parts.iter().enumerate().skip(skipped + 1) {
+            let base = super::call::attribute_of(parts.get(..n).unwrap_or_default());
+            let of_map = matches!(self.names.data_type(&base), Some(DataType::Map(..)));
+            text.push_str(&if of_map { format!("[{field}]") } else { format!(".{field}") });
+        }
+        text
     }
 
     fn cast(&self, cast: &Cast) -> String {

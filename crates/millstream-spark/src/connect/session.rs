@@ -66,6 +66,7 @@ impl ConnectSession {
 
     fn build(key: SessionKey, host: Arc<dyn Host>, global_views: GlobalViews, confs: Confs, artifacts: Artifacts) -> Result<Arc<Self>> {
         let engine = host.session()?;
+        engine.context().add_optimizer_rule(crate::functions::filter_guard());
         {
             let state = engine.context().state_ref();
             let mut state = state.write();
@@ -217,7 +218,13 @@ impl Leaves for ConnectSession {
         let stored = Warehouse::open(self.host.as_ref())?.table(&name).await?.ok_or_else(|| not_found(parts))?;
         match &stored.view {
             Some(text) => Ok(Leaf::View(crate::sql::parse::relation(text, &HashMap::new(), &[])?)),
-            None => self.read(&stored.format, stored.request(options)?, streaming, None).await,
+            None => {
+                let mut request = stored.request(options)?;
+                if request.options.get("timeZone").is_none() {
+                    request.options.set("timeZone", self.confs.time_zone());
+                }
+                self.read(&stored.format, request, streaming, None).await
+            }
         }
     }
 

@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::DataFusionError;
 use datafusion::error::Result as DfResult;
@@ -167,6 +168,15 @@ impl<K: Kernel> ScalarUDFImpl for KernelFunction<K> {
                 self.result.data_type()
             )));
         }
-        if constant { ScalarValue::try_from_array(&array, 0).map(ColumnarValue::Scalar) } else { Ok(ColumnarValue::Array(array)) }
+        if !constant {
+            return Ok(ColumnarValue::Array(array));
+        }
+        let scalar = ScalarValue::try_from_array(&array, 0)?;
+        if scalar.data_type() == *self.result.data_type() {
+            return Ok(ColumnarValue::Scalar(scalar));
+        }
+        // A scalar forgets the metadata of what is inside of it.
+        let repeated = UInt32Array::from(vec![0; args.number_rows]);
+        Ok(ColumnarValue::Array(take(&array, &repeated, None)?))
     }
 }

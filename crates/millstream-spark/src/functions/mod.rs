@@ -23,12 +23,14 @@ mod keys;
 mod lambda;
 mod map;
 mod math;
-mod misc;
 mod nested;
 #[cfg(test)]
 mod recorded;
+#[cfg(test)]
+mod recorded_calls;
 mod registry;
 mod rows;
+mod runtime;
 mod settings;
 mod string;
 mod structure;
@@ -40,7 +42,7 @@ mod url;
 mod variant;
 
 pub use call::{Argument, Call, LambdaBody};
-pub(crate) use conditional::normalized;
+pub(crate) use conditional::{filter_guard, normalized};
 pub use json::json_tuple_values;
 pub use kernel::{Arguments, Kernel, call, scalar, udf};
 pub use registry::{Builder, Functions};

@@ -160,11 +160,14 @@ impl Core for AggregateCore {
         }
         let fresh = Self::untouched(&self.aggregation)?;
         let mut touched = std::mem::replace(&mut self.touched, fresh);
-        let states = touched.accumulating.states()?;
         let groups = touched.keys.len();
-        let encoded = self.table.encode_values(&states, groups)?;
-        for ((key, expiry), state) in touched.keys.iter().zip(&touched.expiries).zip(encoded.iter()) {
-            self.table.put(key, 0, state, *expiry)?;
+        // Without groups, accumulators do not even know how many columns their states have.
+        let states = if groups > 0 { touched.accumulating.states()? } else { Vec::new() };
+        if groups > 0 {
+            let encoded = self.table.encode_values(&states, groups)?;
+            for ((key, expiry), state) in touched.keys.iter().zip(&touched.expiries).zip(encoded.iter()) {
+                self.table.put(key, 0, state, *expiry)?;
+            }
         }
         let late = std::mem::take(&mut self.late).len() as u64;
         self.counts = Counts { updated: groups as u64, removed: 0, late };

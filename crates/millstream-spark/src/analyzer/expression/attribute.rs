@@ -1,12 +1,15 @@
 //! Names of columns: `c`, `t.c`, `c.field`, and columns of a certain frame.
 
+use arrow::datatypes::DataType;
 use datafusion::common::Column;
 use datafusion::logical_expr::Expr;
 use millstream_core::{Error, Result};
+use spark_connect_proto::Expression;
 use spark_connect_proto::expression::UnresolvedAttribute;
 
 use super::{Resolver, Scope};
 use crate::analyzer::Attribute;
+use crate::analyzer::naming::Names;
 use crate::functions::Typed;
 use crate::sql::closest;
 use crate::types::quote;
@@ -149,6 +152,23 @@ impl Resolver<'_> {
 
     pub(super) fn ends_with(&self, qualifier: &[String], end: &[String]) -> bool {
         qualifier.len() >= end.len() && qualifier.iter().rev().zip(end.iter().rev()).all(|(one, other)| self.same(one, other))
+    }
+}
+
+impl Names for Resolver<'_> {
+    fn qualifiers(&self, parts: &[String]) -> usize {
+        let mut scope = Some(self.scope);
+        while let Some(current) = scope {
+            if let Some(found) = self.find(current, parts, |_| true) {
+                return parts.len().saturating_sub(found.fields.len() + 1);
+            }
+            scope = current.outer;
+        }
+        parts.len().saturating_sub(1)
+    }
+
+    fn data_type(&self, expression: &Expression) -> Option<DataType> {
+        self.value(expression).ok().map(|value| value.data_type)
     }
 }
 

@@ -60,6 +60,11 @@ impl Resolver<'_> {
         match name {
             "struct" => return self.structure(&function.arguments),
             "arrays_zip" => return self.arrays_zip(&function.arguments),
+            "input_file_name" | "input_file_block_start" | "input_file_block_length" => {
+                if let Some(fact) = self.file_fact(name)? {
+                    return Ok(fact);
+                }
+            }
             _ if TIME_FUNCTIONS.contains(&name) => return Err(super::no_time_type()),
             _ if CASTS.iter().any(|(cast, _)| *cast == name) => return self.cast_function(name, &function.arguments),
             "grouping__id" => return self.function(&UnresolvedFunction { function_name: "grouping_id".to_owned(), ..function.clone() }),
@@ -90,6 +95,18 @@ impl Resolver<'_> {
         let bodies = self.bodies(&function.arguments);
         let arguments = self.arguments(&function.arguments, &bodies)?;
         Functions::all().build(&Call { name, arguments, settings: self.settings })
+    }
+
+    /// What the file that a row comes from says about itself, where the input is a relation of files.
+    fn file_fact(&self, function: &str) -> Result<Option<Typed>> {
+        let is_metadata = |attribute: &crate::analyzer::Attribute| attribute.hidden && attribute.name == "_metadata";
+        let Some(index) = self.scope.columns.iter().position(is_metadata) else { return Ok(None) };
+        let field = match function {
+            "input_file_name" => "file_path",
+            "input_file_block_start" => "file_block_start",
+            _ => "file_block_length",
+        };
+        self.call("extract_value", vec![self.column(index)?, Typed::text(field)]).map(Some)
     }
 
     /// `int(x)`: a cast that is written as a function.

@@ -17,7 +17,7 @@ use spark_connect_proto::expression::sort_order::{NullOrdering, SortDirection};
 use spark_connect_proto::expression::{ExprType, SortOrder};
 use spark_connect_proto::{Expression, Relation, expression};
 
-use super::naming::name_of;
+use super::naming::name_in;
 use super::{Analyzed, Attribute};
 use crate::functions::cast::CastMode;
 use crate::functions::{Settings, Typed, cast, faults};
@@ -164,6 +164,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn named(&self, expression: &Expression) -> Result<Vec<Output>> {
         match &expression.expr_type {
             Some(ExprType::UnresolvedStar(star)) => self.star(star),
+            Some(ExprType::UnresolvedFunction(function)) if function.function_name == "star except" => self.star_except(function),
             Some(ExprType::UnresolvedRegex(regex)) => self.regex(regex)?.into_iter().map(|index| self.passing(index)).collect(),
             Some(ExprType::ExpressionString(text)) => self.named(&crate::sql::parse::expression(&text.expression)?),
             Some(ExprType::Alias(alias)) => {
@@ -185,11 +186,8 @@ impl<'a> Resolver<'a> {
                 }
                 let value = self.value(expression)?;
                 let passthrough = self.passthrough(&value);
-                let name = match (passthrough, &expression.expr_type) {
-                    // A column keeps the spelling of its relation.
-                    (Some(index), Some(ExprType::UnresolvedAttribute(_))) => self.attribute_at(index)?.name.clone(),
-                    _ => name_of(expression),
-                };
+                // A column is spelt as it is asked for.
+                let name = name_in(expression, self);
                 Ok(vec![Output::Column { name, value, passthrough }])
             }
         }

@@ -2,7 +2,8 @@
 
 use arrow::datatypes::DataType;
 use millstream_core::{Error, Result};
-use spark_connect_proto::expression::{UnresolvedRegex, UnresolvedStar};
+use spark_connect_proto::Expression;
+use spark_connect_proto::expression::{ExprType, UnresolvedFunction, UnresolvedRegex, UnresolvedStar};
 
 use super::attribute::name_parts;
 use super::{Output, Resolver};
@@ -43,6 +44,58 @@ impl Resolver<'_> {
                 Ok(Output::Column { name: field.name().clone(), value, passthrough: None })
             })
             .collect()
+    }
+
+    /// `* EXCEPT (a, s.f)`: the columns of a star without some of them, or without some of their fields.
+    pub(super) fn star_except(&self, function: &UnresolvedFunction) -> Result<Vec<Output>> {
+        let Some((Expression { expr_type: Some(ExprType::UnresolvedStar(star)), .. }, left_out)) = function.arguments.split_first() else {
+            return Err(Error::internal("EXCEPT follows a star"));
+        };
+        let mut outputs = self.star(star)?;
+        for column in left_out {
+            let Some(ExprType::UnresolvedAttribute(attribute)) = &column.expr_type else {
+                return Err(Error::internal("EXCEPT lists columns"));
+            };
+            let parts = name_parts(&attribute.unparsed_identifier)?;
+            let whole = self.place(&parts);
+            let (place, fields) = match &whole {
+                Ok(place) => (*place, 0),
+                Err(_) => {
+                    let shorter = (1..parts.len()).rev().find_map(|end| Some((self.place(parts.get(..end)?).ok()?, parts.len() - end)));
+                    match shorter {
+                        Some(found) => found,
+                        None => return Err(whole.err().unwrap_or_else(|| Error::internal("a column is neither found nor missing"))),
+                    }
+                }
+            };
+            let fields = parts.get(parts.len() - fields..).unwrap_or_default();
+            if fields.is_empty() {
+                outputs.retain(|output| !matches!(output, Output::Column { passthrough: Some(passing), .. } if *passing == place));
+                continue;
+            }
+            for output in &mut outputs {
+                if let Output::Column { value, passthrough, .. } = output
+                    && *passthrough == Some(place)
+                {
+                    *value = self.without_field(value.clone(), fields)?;
+                    *passthrough = None;
+                }
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// A struct without a field, which may be in structs inside of it.
+    fn without_field(&self, base: Typed, path: &[String]) -> Result<Typed> {
+        match path {
+            [] => Ok(base),
+            [field] => self.call("drop_field", vec![base, Typed::text(field)]),
+            [field, rest @ ..] => {
+                let inner = self.call("extract_value", vec![base.clone(), Typed::text(field)])?;
+                let inner = self.without_field(inner, rest)?;
+                self.call("with_field", vec![base, Typed::text(field), inner])
+            }
+        }
     }
 
     /// The places of the columns whose whole name matches.

@@ -3,6 +3,7 @@
 use arrow::datatypes::{DataType, IntervalUnit};
 use spark_connect_proto::Expression;
 use spark_connect_proto::data_type::Kind;
+use spark_connect_proto::expression::cast::EvalMode;
 use spark_connect_proto::expression::literal::LiteralType;
 use spark_connect_proto::expression::{ExprType, UnresolvedFunction};
 
@@ -36,17 +37,71 @@ const SHIFTS: &[(&str, &str)] = &[("shiftleft", "<<"), ("shiftright", ">>"), ("s
 
 /// Functions that Spark shows in capitals.
 const CAPITALS: &[&str] = &[
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "cot", "csc", "degrees", "dense_rank", "e", "exp",
-    "expm1", "hypot", "log", "log10", "log1p", "log2", "percent_rank", "pi", "power", "radians", "rank", "regexp", "regexp_like", "rlike",
-    "sec", "signum", "sin", "sinh", "spark_partition_id", "sqrt", "tan", "tanh",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "cos",
+    "cosh",
+    "cot",
+    "csc",
+    "degrees",
+    "dense_rank",
+    "e",
+    "exp",
+    "expm1",
+    "hypot",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "percent_rank",
+    "pi",
+    "power",
+    "radians",
+    "rank",
+    "regexp",
+    "regexp_like",
+    "rlike",
+    "sec",
+    "signum",
+    "sin",
+    "sinh",
+    "spark_partition_id",
+    "sqrt",
+    "tan",
+    "tanh",
 ];
 
 /// Functions shown under another name.
-const RENAMED: &[(&str, &str)] = &[("array_agg", "collect_list"), ("dateadd", "date_add"), ("current_database", "current_schema"), ("bitwise_not", "~")];
+const RENAMED: &[(&str, &str)] = &[
+    ("array_agg", "collect_list"),
+    ("dateadd", "date_add"),
+    ("current_database", "current_schema"),
+    ("random", "rand"),
+    ("bitwise_not", "~"),
+];
 
 /// Functions of which only the first argument is shown.
-const FIRST_ARGUMENT_ONLY: &[&str] =
-    &["from_json", "to_json", "from_csv", "to_csv", "from_xml", "to_xml", "first", "first_value", "last", "last_value", "any_value"];
+const FIRST_ARGUMENT_ONLY: &[&str] = &[
+    "schema_of_json",
+    "schema_of_csv",
+    "from_json",
+    "to_json",
+    "from_csv",
+    "to_csv",
+    "from_xml",
+    "to_xml",
+    "first",
+    "first_value",
+    "last",
+    "last_value",
+    "any_value",
+];
 
 /// What Spark shows for arguments that are left out: the function, how many arguments are given, and the text after them.
 const DEFAULTS: &[(&str, usize, &str)] = &[
@@ -115,21 +170,9 @@ const NATURAL_ORDER: &str = "lambdafunction((IF(((namedlambdavariable() IS NULL)
      (IF((namedlambdavariable() < namedlambdavariable()), -1, (IF((namedlambdavariable() > namedlambdavariable()), 1, 0)))))))))), \
      namedlambdavariable(), namedlambdavariable())";
 
-/// Functions that are casts, and the types that they cast to.
-const CASTS: &[(&str, &str)] = &[
-    ("boolean", "BOOLEAN"),
-    ("tinyint", "TINYINT"),
-    ("smallint", "SMALLINT"),
-    ("int", "INT"),
-    ("bigint", "BIGINT"),
-    ("float", "FLOAT"),
-    ("double", "DOUBLE"),
-    ("decimal", "DECIMAL(10,0)"),
-    ("date", "DATE"),
-    ("timestamp", "TIMESTAMP"),
-    ("binary", "BINARY"),
-    ("string", "STRING"),
-];
+/// Functions that are casts, which names leave out.
+const CASTS: &[&str] =
+    &["boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "date", "timestamp", "binary", "string"];
 
 impl Writer<'_> {
     pub(super) fn function(&self, function: &UnresolvedFunction) -> String {
@@ -143,8 +186,8 @@ impl Writer<'_> {
         if function.is_distinct {
             return format!("{name}(DISTINCT {})", self.list(&function.arguments));
         }
-        if let Some((child, to)) = self.cast_by_name(function) {
-            return format!("CAST({} AS {to})", self.write(child));
+        if let Some(child) = cast_by_name(function) {
+            return self.write(child);
         }
         let written = match function.arguments.as_slice() {
             [one] => self.unary(name, one, internal),
@@ -194,8 +237,20 @@ impl Writer<'_> {
         };
         let descending = full.ends_with(" DESC NULLS LAST") || full.ends_with(" DESC NULLS FIRST");
         match called {
-            "percentile_cont" | "percentile_disc" => if descending { format!("{child} DESC") } else { child },
-            "mode" => if descending { child } else { format!("{child} DESC") },
+            "percentile_cont" | "percentile_disc" => {
+                if descending {
+                    format!("{child} DESC")
+                } else {
+                    child
+                }
+            }
+            "mode" => {
+                if descending {
+                    child
+                } else {
+                    format!("{child} DESC")
+                }
+            }
             _ => full,
         }
     }
@@ -300,12 +355,18 @@ impl Writer<'_> {
 
     /// Dates and timestamps plus and minus numbers and intervals, which are functions of their own.
     fn temporal(&self, name: &str, left: &Expression, right: &Expression) -> Option<String> {
+        if name == "*" {
+            // An interval comes first.
+            let of_interval = |kind| matches!(kind, Some(Temporal::Interval | Temporal::Months | Temporal::WholeDays));
+            let swapped = of_interval(self.temporal_kind(right)) && !of_interval(self.temporal_kind(left));
+            return swapped.then(|| format!("({} * {})", self.write(right), self.write(left)));
+        }
         if name != "+" && name != "-" {
             return None;
         }
         let (left_kind, right_kind) = (self.temporal_kind(left)?, self.temporal_kind(right)?);
         let (first, second) = (self.write(left), self.write(right));
-        use Temporal::{Date, Interval, Months, Number, Timestamp, WholeDays};
+        use Temporal::{Date, Interval, Months, Number, Text, Timestamp, WholeDays};
         Some(match (left_kind, name, right_kind) {
             (Date, "+", Number) => format!("date_add({first}, {second})"),
             (Number, "+", Date) => format!("date_add({second}, {first})"),
@@ -313,8 +374,10 @@ impl Writer<'_> {
             (Date, "+", WholeDays) => format!("date_add({first}, extractansiintervaldays({second}))"),
             (WholeDays, "+", Date) => format!("date_add({second}, extractansiintervaldays({first}))"),
             (Date, "-", WholeDays) => format!("date_add({first}, (- extractansiintervaldays({second})))"),
-            (Date | Timestamp, operator, Months | Interval) | (Timestamp, operator, WholeDays) => format!("{first} {operator} {second}"),
-            (Months | Interval, "+", Date | Timestamp) | (WholeDays, "+", Timestamp) => format!("{second} + {first}"),
+            (Date | Timestamp | Text, operator, Months | Interval) | (Timestamp | Text, operator, WholeDays) => {
+                format!("{first} {operator} {second}")
+            }
+            (Months | Interval, "+", Date | Timestamp | Text) | (WholeDays, "+", Timestamp | Text) => format!("{second} + {first}"),
             _ => return None,
         })
     }
@@ -332,8 +395,15 @@ impl Writer<'_> {
                 Some(LiteralType::DayTimeInterval(_) | LiteralType::CalendarInterval(_)) => Some(Temporal::Interval),
                 Some(LiteralType::YearMonthInterval(_)) => Some(Temporal::Months),
                 Some(LiteralType::Integer(_) | LiteralType::Short(_) | LiteralType::Byte(_)) => Some(Temporal::Number),
+                Some(LiteralType::String(_)) => Some(Temporal::Text),
                 _ => None,
             };
+        }
+        // The SQL parser's form of a timestamp.
+        if let Some(ExprType::Cast(cast)) = &expression.expr_type
+            && EvalMode::try_from(cast.eval_mode) == Ok(EvalMode::Ansi)
+        {
+            return Some(Temporal::Timestamp);
         }
         match self.names.data_type(expression)? {
             DataType::Date32 => Some(Temporal::Date),
@@ -341,16 +411,16 @@ impl Writer<'_> {
             DataType::Interval(IntervalUnit::YearMonth) => Some(Temporal::Months),
             DataType::Duration(_) | DataType::Interval(_) => Some(Temporal::Interval),
             DataType::Int8 | DataType::Int16 | DataType::Int32 => Some(Temporal::Number),
+            DataType::Utf8 => Some(Temporal::Text),
             _ => None,
         }
     }
+}
 
-    /// What a function that is a cast casts, and the type.
-    pub(super) fn cast_by_name<'e>(&self, function: &'e UnresolvedFunction) -> Option<(&'e Expression, &'static str)> {
-        let [child] = function.arguments.as_slice() else { return None };
-        let to = CASTS.iter().find(|(name, _)| function.function_name.eq_ignore_ascii_case(name))?.1;
-        Some((child, to))
-    }
+/// What a function that is a cast casts.
+pub(super) fn cast_by_name(function: &UnresolvedFunction) -> Option<&Expression> {
+    let [child] = function.arguments.as_slice() else { return None };
+    CASTS.iter().any(|name| function.function_name.eq_ignore_ascii_case(name)).then_some(child)
 }
 
 /// What an operand of date arithmetic is.
@@ -362,6 +432,7 @@ enum Temporal {
     Interval,
     Months,
     Number,
+    Text,
 }
 
 fn name_of_call(expression: &Expression) -> String {
@@ -401,9 +472,10 @@ pub(super) fn fields(writer: &Writer<'_>, values: &[Expression]) -> Vec<(String,
                 let name = name_parts(&attribute.unparsed_identifier).ok().and_then(|mut parts| parts.pop());
                 (name.unwrap_or_default(), writer.write(value))
             }
-            Some(ExprType::Alias(alias)) => {
-                (alias.name.first().cloned().unwrap_or_default(), alias.expr.as_deref().map(|inner| writer.write(inner)).unwrap_or_default())
-            }
+            Some(ExprType::Alias(alias)) => (
+                alias.name.first().cloned().unwrap_or_default(),
+                alias.expr.as_deref().map(|inner| writer.write(inner)).unwrap_or_default(),
+            ),
             _ => (format!("col{}", n + 1), writer.write(value)),
         })
         .collect()

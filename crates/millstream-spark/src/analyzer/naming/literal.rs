@@ -113,7 +113,8 @@ fn units(literal: &Literal, last: usize) -> (usize, usize) {
         Some(Kind::YearMonthInterval(kind)) => (kind.start_field, kind.end_field),
         _ => (None, None),
     };
-    let unit = |field: Option<i32>, otherwise: usize| field.and_then(|field| usize::try_from(field).ok()).map_or(otherwise, |n| n.min(last));
+    let unit =
+        |field: Option<i32>, otherwise: usize| field.and_then(|field| usize::try_from(field).ok()).map_or(otherwise, |n| n.min(last));
     let start = unit(start, 0);
     (start, unit(end, if literal.data_type.is_some() { start } else { last }).max(start))
 }

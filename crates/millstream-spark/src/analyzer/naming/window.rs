@@ -1,9 +1,9 @@
 //! Window functions in names.
 
+use spark_connect_proto::Expression;
 use spark_connect_proto::expression::literal::LiteralType;
 use spark_connect_proto::expression::window::window_frame::{FrameBoundary, FrameType, frame_boundary};
 use spark_connect_proto::expression::{ExprType, UnresolvedFunction, Window};
-use spark_connect_proto::Expression;
 
 use super::Writer;
 

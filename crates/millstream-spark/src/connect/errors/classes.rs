@@ -148,6 +148,9 @@ fn thrown(error: &Error) -> &'static str {
     if let Some((class, _)) = THROWN.iter().find(|(_, patterns)| patterns.iter().any(|pattern| covers(pattern, code))) {
         return class;
     }
+    if code == "INVALID_OPTION_VALUE" {
+        return "java.lang.IllegalArgumentException";
+    }
     // A condition that is none, but the name of what Java's library throws.
     if code.ends_with("Exception") {
         let java = PARENTS.iter().map(|(class, _)| *class).filter(|class| class.starts_with("java."));

@@ -92,7 +92,7 @@ impl Statements<'_> {
                 Some(text) => lines.push(row("View Text", text.as_str(), Some(""))),
                 None => {
                     lines.push(row("Provider", stored.format.as_str(), Some("")));
-                    lines.push(row("Location", stored.location(), Some("")));
+                    lines.push(row("Location", stored.location().replacen("file:///", "file:/", 1), Some("")));
                 }
             }
             if let Some(comment) = &stored.comment {
@@ -131,7 +131,7 @@ impl Statements<'_> {
             ("Catalog Name", CATALOG.to_owned()),
             ("Namespace Name", database.clone()),
             ("Comment", comment.to_owned()),
-            ("Location", warehouse.schema_url(&database)),
+            ("Location", warehouse.shown_url(&database)),
         ];
         strict(vec![
             ("info_name", texts(facts.iter().map(|(name, _)| Some(name)))),

@@ -1,15 +1,15 @@
-//! Arrays from values and from arrays: `array`, `array_repeat`, `arrays_zip`, `concat`, `flatten`.
+//! Arrays from values and from arrays: `array`, `array_repeat`, `arrays_zip`, `flatten`.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, StructArray, new_null_array};
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int32Type};
-use millstream_core::{Error, Result};
+use millstream_core::Result;
 
 use super::super::downcast::{self, arrow_error};
 use super::super::nested::ListBuilder;
-use super::super::{Arguments, Call, Functions, Kernel, Settings, Typed, cast, coercion, faults, nested, scalar};
+use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, nested, scalar};
 use super::{array, exact_int};
 use crate::types;
 
@@ -155,60 +155,6 @@ fn named_arrays_zip(call: &Call<'_>) -> Result<Typed> {
         }
     }
     arrays_zip(call, arrays, names)
-}
-
-/// The elements of several arrays one after another; null where one of them is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Concat {
-    element: FieldRef,
-}
-
-impl Kernel for Concat {
-    fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
-        let columns = arguments.arrays()?;
-        let lists = columns.iter().map(downcast::lists).collect::<Result<Vec<_>>>()?;
-        let mut builder = ListBuilder::new(self.element.clone(), &lists.iter().map(|lists| lists.values()).collect::<Vec<_>>())?;
-        for row in 0..arguments.rows() {
-            match lists.iter().map(|lists| nested::range(lists, row)).collect::<Option<Vec<_>>>() {
-                Some(ranges) => {
-                    ranges.into_iter().enumerate().for_each(|(source, range)| builder.extend(source, range));
-                    builder.end()?;
-                }
-                None => builder.end_null()?,
-            }
-        }
-        builder.finish()
-    }
-}
-
-/// `concat` of arrays. The caller has seen that the first argument is an array.
-///
-/// # Errors
-/// `DATATYPE_MISMATCH.DATA_DIFF_TYPES` when they are not all arrays of a common type.
-pub(in crate::functions) fn concat_arrays(name: &str, arrays: Vec<Typed>, settings: &Settings) -> Result<Typed> {
-    let differ = |arrays: &[Typed]| faults::different_types(name, &arrays.iter().map(|array| &array.data_type).collect::<Vec<_>>());
-    let mut common: Option<DataType> = None;
-    let mut may_contain_null = false;
-    for array in &arrays {
-        let DataType::List(element) = &array.data_type else { return Err(differ(&arrays)) };
-        may_contain_null |= element.is_nullable();
-        common = match common {
-            None => Some(element.data_type().clone()),
-            Some(known) => Some(coercion::common_type(&known, element.data_type(), settings).ok_or_else(|| differ(&arrays))?),
-        };
-    }
-    let common = common.ok_or_else(|| Error::internal("there is nothing to concatenate"))?;
-    let metadata = arrays.first().and_then(|array| nested::element_field(&array.data_type).ok()).map(|field| field.metadata().clone());
-    let element: FieldRef = Arc::new(Field::new("element", common.clone(), may_contain_null).with_metadata(metadata.unwrap_or_default()));
-    let nullable = arrays.iter().any(|array| array.nullable);
-    let arrays = arrays
-        .into_iter()
-        .map(|array| {
-            let contains_null = nested::element_field(&array.data_type)?.is_nullable();
-            cast::implicit(array, &types::array(common.clone(), contains_null), settings)
-        })
-        .collect::<Result<Vec<_>>>()?;
-    Ok(scalar("concat", Concat { element: element.clone() }, arrays, DataType::List(element), nullable))
 }
 
 /// The elements of the arrays in an array; null where one of them is null.

@@ -245,36 +245,3 @@ fn slice(call: &Call<'_>) -> Result<Typed> {
     let (data_type, nullable) = (array.data_type.clone(), array.nullable || start.nullable || length.nullable);
     Ok(scalar("slice", Slice { element }, vec![array, start, length], data_type, nullable))
 }
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Reverse {
-    element: FieldRef,
-}
-
-impl Kernel for Reverse {
-    fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
-        let arrays = arguments.array(0)?;
-        let lists = downcast::lists(&arrays)?;
-        let mut builder = ListBuilder::new(self.element.clone(), &[lists.values()])?;
-        for row in 0..lists.len() {
-            match nested::range(lists, row) {
-                Some(range) => {
-                    range.rev().for_each(|index| builder.push(0, index));
-                    builder.end()?;
-                }
-                None => builder.end_null()?,
-            }
-        }
-        builder.finish()
-    }
-}
-
-/// `reverse` of an array. The caller has seen that it is one.
-///
-/// # Errors
-/// `INTERNAL_ERROR` when it is not.
-pub(in crate::functions) fn reverse_array(array: Typed) -> Result<Typed> {
-    let element = nested::element_field(&array.data_type)?.clone();
-    let (data_type, nullable) = (array.data_type.clone(), array.nullable);
-    Ok(scalar("reverse", Reverse { element }, vec![array], data_type, nullable))
-}

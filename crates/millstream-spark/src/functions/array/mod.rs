@@ -18,8 +18,6 @@ use super::{Call, Functions, Settings, Typed, cast, coercion, faults, keys, nest
 use crate::types;
 
 pub(super) use access::map_and_key;
-pub(super) use build::concat_arrays;
-pub(super) use edit::reverse_array;
 pub(super) use extract::{field_of, find_field};
 pub(super) use sort::natural_array_sort;
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod decimal;
 pub(crate) mod interval;
+mod java_double;
 mod nested;
 mod number;
 pub(crate) mod parse;

@@ -14,6 +14,7 @@ use arrow::datatypes::{
 use millstream_core::{Error, Result};
 
 use super::interval::{Units, push_calendar, push_day_time, push_year_month};
+use super::java_double::{digits_of_f32, digits_of_f64};
 use crate::functions::TimeZone;
 use crate::functions::datetime::format::{format_date, format_timestamp, format_timestamp_ntz, push_fraction};
 
@@ -225,20 +226,15 @@ fn push_separated<T>(out: &mut String, open: char, close: char, items: impl Iter
 
 /// A double as Java writes it: plain from 10⁻³ up to 10⁷, otherwise with one digit before the point and an exponent.
 pub(crate) fn push_double(out: &mut String, value: f64) {
-    // Java writes the smallest double with two digits.
-    let shortest =
-        if value.abs() == f64::from_bits(1) { format!("{}4.9e-324", if value < 0.0 { "-" } else { "" }) } else { format!("{value:e}") };
-    push_floating(out, value, &shortest);
+    push_floating(out, value, |magnitude| digits_of_f64(magnitude));
 }
 
 /// A float as Java writes it.
 pub(crate) fn push_float(out: &mut String, value: f32) {
-    let shortest =
-        if value.abs() == f32::from_bits(1) { format!("{}1.4e-45", if value < 0.0 { "-" } else { "" }) } else { format!("{value:e}") };
-    push_floating(out, f64::from(value), &shortest);
+    push_floating(out, f64::from(value), |_| digits_of_f32(value.abs()));
 }
 
-fn push_floating(out: &mut String, value: f64, shortest: &str) {
+fn push_floating(out: &mut String, value: f64, digits_of: impl FnOnce(f64) -> (Vec<u8>, i32)) {
     if value.is_nan() {
         out.push_str("NaN");
         return;
@@ -254,15 +250,14 @@ fn push_floating(out: &mut String, value: f64, shortest: &str) {
         out.push_str("0.0");
         return;
     }
-    let (mantissa, exponent) = shortest.trim_start_matches('-').split_once('e').unwrap_or((shortest, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    if (-3..7).contains(&exponent) {
-        push_point(out, &digits, exponent + 1);
+    let (digits, before) = digits_of(value.abs());
+    let digits: String = digits.into_iter().map(|digit| char::from(b'0' + digit)).collect();
+    if (-2..8).contains(&before) {
+        push_point(out, &digits, before);
     } else {
         push_point(out, &digits, 1);
         // Writing to a string does not fail.
-        let _ = write!(out, "E{exponent}");
+        let _ = write!(out, "E{}", before - 1);
     }
 }
 

@@ -74,9 +74,6 @@ fn first_of(call: &Call<'_>, values: Vec<Typed>) -> Result<Typed> {
     let nullable = values.iter().all(|value| value.nullable);
     let metadata = values.first().map(|value| value.metadata.clone()).filter(|_| coercion::common_units(&data_type, &values).is_some());
     let metadata = metadata.unwrap_or_default();
-    if data_type != DataType::Boolean {
-        return Ok(kernel::udf(datafusion::functions::core::coalesce(), values, data_type, nullable).with_metadata(metadata));
-    }
     let mut expressions: Vec<Expr> = values.into_iter().map(|value| value.expr).collect();
     let last = expressions.pop();
     let branches: Vec<(Expr, Expr)> = expressions.into_iter().map(|expr| (Expr::IsNotNull(Box::new(expr.clone())), expr)).collect();

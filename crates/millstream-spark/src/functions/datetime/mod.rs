@@ -11,6 +11,7 @@ pub(crate) mod parts;
 pub(crate) mod pattern;
 pub(crate) mod shift;
 mod text;
+mod time_of_day;
 mod truncate;
 mod words;
 mod zones;
@@ -27,6 +28,7 @@ pub(super) fn register(functions: &mut Functions) {
     epoch::register(functions);
     now::register(functions);
     text::register(functions);
+    time_of_day::register(functions);
     truncate::register(functions);
     zones::register(functions);
 }

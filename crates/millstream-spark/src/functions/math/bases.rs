@@ -1,13 +1,13 @@
 //! Numbers in other bases: `hex`, `unhex`, `bin`, `conv`; and `width_bucket`.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, IntervalUnit};
 use millstream_core::{Error, Result};
 use std::sync::Arc;
 
 use crate::functions::coercion::is_numeric;
 use crate::functions::rows::Rows;
-use crate::functions::{Arguments, Call, Functions, Kernel, Typed, faults, kernel};
+use crate::functions::{Arguments, Functions, Kernel, Typed, faults, kernel};
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("hex", |call| {

@@ -3,7 +3,7 @@
 use std::f64::consts::{E, PI};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::datatypes::{DataType, Float64Type, Int32Type};
 use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
@@ -58,9 +58,8 @@ fn constant(call: &Call<'_>, value: f64) -> Result<Typed> {
 
 fn unary(call: &Call<'_>, function: Unary) -> Result<Typed> {
     call.arity(1..=1)?;
-    let value = call.double(0)?;
-    let nullable = value.nullable || function.is_logarithm();
-    Ok(kernel::scalar(function.name(), function, vec![value], DataType::Float64, nullable))
+    // Spark takes all of them for nullable.
+    Ok(kernel::scalar(function.name(), function, vec![call.double(0)?], DataType::Float64, true))
 }
 
 fn binary(call: &Call<'_>, function: Binary) -> Result<Typed> {
@@ -82,8 +81,7 @@ fn sign(call: &Call<'_>) -> Result<Typed> {
         }
         _ => call.double(0)?,
     };
-    let nullable = value.nullable;
-    Ok(kernel::scalar("signum", Unary::Signum, vec![value], DataType::Float64, nullable))
+    Ok(kernel::scalar("signum", Unary::Signum, vec![value], DataType::Float64, true))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -89,12 +89,11 @@ fn round(call: &Call<'_>, mode: Mode) -> Result<Typed> {
         DataType::Decimal128(precision, own) => rounded_decimal(precision, own, scale),
         ref other => other.clone(),
     };
-    let nullable = value.nullable;
     if is_integral(&data_type) && scale >= 0 {
-        return Ok(value);
+        return Ok(Typed { nullable: true, ..value });
     }
     let rounding = Rounding { mode, scale, to: data_type.clone(), overflow: overflow(call) };
-    Ok(kernel::scalar(mode.name(), rounding, vec![value], data_type, nullable))
+    Ok(kernel::scalar(mode.name(), rounding, vec![value], data_type, true))
 }
 
 /// The type of a decimal rounded to `scale` digits behind the point; one more digit before it may be needed.
@@ -118,21 +117,22 @@ fn whole(call: &Call<'_>, mode: Mode) -> Result<Typed> {
         let (precision, own) = decimal_for(&value.data_type).unwrap_or((30, 15));
         let value = cast::implicit(value, &DataType::Decimal128(precision, own), call.settings)?;
         let data_type = rounded_decimal(precision, own, scale);
-        let nullable = value.nullable;
         let rounding = Rounding { mode, scale, to: data_type.clone(), overflow: overflow(call) };
-        return Ok(kernel::scalar(mode.name(), rounding, vec![value], data_type, nullable));
+        return Ok(kernel::scalar(mode.name(), rounding, vec![value], data_type, true));
     }
     let data_type = match value.data_type {
         DataType::Decimal128(precision, own) => {
             let precision = i32::from(precision) - i32::from(own) + 1;
             DataType::Decimal128(u8::try_from(precision.clamp(1, 38)).unwrap_or(38), 0)
         }
-        ref other if is_integral(other) => return cast::implicit(value, &DataType::Int64, call.settings),
+        ref other if is_integral(other) => {
+            let value = cast::implicit(value, &DataType::Int64, call.settings)?;
+            return Ok(Typed { nullable: true, ..value });
+        }
         _ => DataType::Int64,
     };
-    let nullable = value.nullable;
     let rounding = Rounding { mode, scale: 0, to: data_type.clone(), overflow: overflow(call) };
-    Ok(kernel::scalar(mode.name(), rounding, vec![value], data_type, nullable))
+    Ok(kernel::scalar(mode.name(), rounding, vec![value], data_type, true))
 }
 
 /// Rounds numbers to a number of digits behind the point, which may be negative.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::Token;
 use spark_connect_proto::{Expression, Relation, RelationCommon};
 
 use super::expression::NamedWindow;
@@ -28,6 +28,8 @@ pub(super) struct Parser<'a> {
     pub(super) windows: Vec<NamedWindow>,
     /// The parameters of the lambda functions around, the innermost last.
     pub(super) lambdas: Vec<Vec<String>>,
+    /// How many columns the select list read last has, if that can be seen.
+    pub(super) select_width: Option<usize>,
     /// The subqueries of the query being read.
     pub(super) subqueries: Vec<Relation>,
     plan_ids: PlanIds,
@@ -71,6 +73,7 @@ pub(super) fn parse<T>(
         arguments,
         positional: 0,
         windows: Vec::new(),
+        select_width: None,
         lambdas: Vec::new(),
         subqueries: Vec::new(),
         plan_ids: PlanIds::new(text),
@@ -293,9 +296,5 @@ impl<'a> Parser<'a> {
     /// Goes back or forward to a mark.
     pub(super) fn reset(&mut self, mark: usize) {
         self.cursor.reset(mark);
-    }
-
-    pub(super) fn tokens_since(&self, mark: usize) -> &'a [TokenWithSpan] {
-        self.cursor.since(mark)
     }
 }

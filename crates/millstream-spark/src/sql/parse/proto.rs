@@ -99,11 +99,6 @@ pub(super) fn star<S: AsRef<str>>(target: &[S]) -> Expression {
     expression(ExprType::UnresolvedStar(UnresolvedStar { unparsed_target, plan_id: None }))
 }
 
-/// The columns that the rest of the node does not mention.
-pub(super) fn other_columns() -> Expression {
-    expression(ExprType::UnresolvedStar(UnresolvedStar { unparsed_target: Some(String::new()), plan_id: None }))
-}
-
 pub(super) fn is_plain_star(expression: &Expression) -> bool {
     matches!(&expression.expr_type, Some(ExprType::UnresolvedStar(star)) if star.unparsed_target.is_none())
 }

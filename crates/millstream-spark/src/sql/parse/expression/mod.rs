@@ -89,6 +89,10 @@ impl Parser<'_> {
         } else {
             return Ok(value);
         };
+        if names.len() > 1 && function(&value).is_none() {
+            let message = format!("there are {} names for an expression that gives one column", names.len());
+            self.defer(Diagnostic::new("MULTI_ALIAS_WITHOUT_GENERATOR", "42K0E", self.position(), message));
+        }
         Ok(alias(value, names))
     }
 
@@ -104,7 +108,7 @@ impl Parser<'_> {
         // A clause's word is a name where its clause cannot begin.
         match upper.as_str() {
             "GROUP" | "ORDER" | "SORT" | "CLUSTER" | "DISTRIBUTE" => !self.cursor.nth_is(1, "BY"),
-            "LIMIT" | "OFFSET" | "FROM" | "WINDOW" | "LATERAL" | "DELAY" | "WHERE" => {
+            "LIMIT" | "OFFSET" | "FROM" | "WINDOW" | "LATERAL" | "DELAY" | "WHERE" | "FOR" => {
                 matches!(self.cursor.peek_nth(1), None | Some(Token::Comma | Token::RParen | Token::SemiColon))
                     || (upper != "FROM" && self.cursor.nth_is(1, "FROM"))
             }

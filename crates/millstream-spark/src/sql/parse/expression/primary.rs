@@ -34,7 +34,14 @@ impl Parser<'_> {
                 Some(Token::Period) if self.nth_is_word(1) => {
                     self.cursor.advance();
                     let field = self.cursor.identifier("a field")?.value;
-                    value = extract(value, string(field));
+                    value = match value.expr_type {
+                        // Brackets around a column change nothing.
+                        Some(ExprType::UnresolvedAttribute(mut column)) => {
+                            column.unparsed_identifier = format!("{}.{}", column.unparsed_identifier, crate::types::quote(&field));
+                            expression(ExprType::UnresolvedAttribute(column))
+                        }
+                        kind => extract(Expression { common: None, expr_type: kind }, string(field)),
+                    };
                 }
                 Some(Token::DoubleColon) => {
                     self.cursor.advance();

@@ -17,7 +17,7 @@ use spark_connect_proto::set_operation::SetOpType;
 use spark_connect_proto::{Expression, Limit, Offset, Project, Relation, RepartitionByExpression, SetOperation, Sort, WithRelations};
 
 use super::parser::Parser;
-use super::proto::{aliased, function, relation, renamed, star};
+use super::proto::{aliased, function, integer, relation, renamed, star};
 use crate::sql::Diagnostic;
 
 impl Parser<'_> {
@@ -149,8 +149,9 @@ impl Parser<'_> {
     /// `ORDER BY`, `LIMIT` and what else may follow a query.
     pub(super) fn organized(&mut self, mut query: Relation) -> Result<Relation, Diagnostic> {
         if self.cursor.eat(&["ORDER", "BY"]) {
+            let width = self.select_width;
             let order = self.comma_separated(Parser::sort_item)?;
-            query = sorted(query, order, true);
+            query = sorted(query, by_all(order, width), true);
         } else if self.cursor.eat(&["CLUSTER", "BY"]) {
             let keys = self.comma_separated(Parser::sort_item)?;
             query = distributed(query, keys.iter().filter_map(|key| key.child.as_deref().cloned()).collect());
@@ -196,6 +197,23 @@ impl Parser<'_> {
         self.defer(fault);
         Ok(0)
     }
+}
+
+/// `ORDER BY ALL` is by every position of the select list.
+fn by_all(order: Vec<SortOrder>, width: Option<usize>) -> Vec<SortOrder> {
+    match (order.as_slice(), width.and_then(|width| i32::try_from(width).ok())) {
+        ([single], Some(width)) if is_named_all(single) => {
+            (1..=width).map(|position| SortOrder { child: Some(Box::new(integer(position))), ..single.clone() }).collect()
+        }
+        _ => order,
+    }
+}
+
+fn is_named_all(order: &SortOrder) -> bool {
+    matches!(
+        order.child.as_deref().map(|child| &child.expr_type),
+        Some(Some(ExprType::UnresolvedAttribute(column))) if column.unparsed_identifier.eq_ignore_ascii_case("all")
+    )
 }
 
 /// What is known of the expression of a limit.

@@ -23,68 +23,71 @@ impl Parser<'_> {
         self.cursor.expect(&["IN"])?;
         let values = self.parenthesized_list(Parser::named_expression)?;
         self.cursor.expect_token(&Token::RParen)?;
-        let [column] = columns.as_slice() else {
-            return Err(Diagnostic::unsupported(position, "PIVOT over more than one column is not supported"));
-        };
-        let column = attribute(&[column]);
-        let mut mentioned = vec![column.clone()];
+        let columns: Vec<Expression> = columns.iter().map(|column| attribute(&[column])).collect();
+        let mut mentioned = columns.clone();
         for aggregate in &aggregates {
             columns_of(aggregate, &mut mentioned);
         }
-        let mut literals: Vec<Literal> = Vec::with_capacity(values.len());
-        let mut names: Vec<Option<String>> = Vec::with_capacity(values.len());
+        let mut pivoted: Vec<Pivoted> = Vec::with_capacity(values.len());
         for value in values {
             let (value, name) = match value.expr_type {
-                Some(ExprType::Alias(named)) => (named.expr.and_then(|inner| inner.expr_type), named.name.into_iter().next()),
-                kind => (kind, None),
+                Some(ExprType::Alias(named)) => (named.expr.map(|inner| *inner), named.name.into_iter().next()),
+                kind => (Some(Expression { common: None, expr_type: kind }), None),
             };
-            let Some(ExprType::Literal(literal)) = value else {
-                let message = "the values of PIVOT are not literals";
+            let literals = value.and_then(|value| literals_of(value, columns.len()));
+            let Some(literals) = literals else {
+                let message = "the values of PIVOT are not literals, as many as there are columns";
                 return Err(Diagnostic::new("NON_LITERAL_PIVOT_VALUES", "42K08", position, message));
             };
-            literals.push(literal);
-            names.push(name);
-        }
-        // Values under a name are computed apart: there is no name for them in the plan.
-        if names.iter().any(Option::is_some) {
-            return Ok(self.named_pivot(input, aggregates, column, literals, names, mentioned)?);
+            pivoted.push(Pivoted { literals, name });
         }
         let others = syntax_call("star except", std::iter::once(star::<&str>(&[])).chain(mentioned).collect());
+        // Values under names, and values of several columns, are computed apart: the plan has no place for them.
+        let ([column], true) = (columns.as_slice(), pivoted.iter().all(|value| value.name.is_none())) else {
+            return self.pivot_by_conditions(input, &aggregates, &columns, pivoted, others);
+        };
+        let values = pivoted.into_iter().flat_map(|value| value.literals).collect();
         let pivoted = relation(RelType::Aggregate(Box::new(Aggregate {
             input: Some(Box::new(input)),
             group_type: GroupType::Pivot.into(),
             grouping_expressions: vec![others],
             aggregate_expressions: aggregates,
-            pivot: Some(Pivot { col: Some(column), values: literals }),
+            pivot: Some(Pivot { col: Some(column.clone()), values }),
             grouping_sets: Vec::new(),
         })));
         self.called(pivoted, None)
     }
 
-    /// A pivot with names for its values: one aggregate with a condition for each of them.
-    fn named_pivot(
+    /// A pivot as one aggregate with a condition for each value.
+    fn pivot_by_conditions(
         &mut self,
         input: Relation,
-        aggregates: Vec<Expression>,
-        column: Expression,
-        literals: Vec<Literal>,
-        names: Vec<Option<String>>,
-        mentioned: Vec<Expression>,
+        aggregates: &[Expression],
+        columns: &[Expression],
+        values: Vec<Pivoted>,
+        others: Expression,
     ) -> Result<Relation, Diagnostic> {
-        let others = syntax_call("star except", std::iter::once(star::<&str>(&[])).chain(mentioned).collect());
         let mut items = vec![others.clone()];
-        for (literal, name) in literals.into_iter().zip(names) {
-            let value = Expression { common: None, expr_type: Some(ExprType::Literal(literal)) };
-            let shown = name.unwrap_or_else(|| crate::analyzer::name_of(&value));
-            for aggregate in &aggregates {
+        for value in values {
+            let literals: Vec<Expression> = value
+                .literals
+                .into_iter()
+                .map(|literal| Expression { common: None, expr_type: Some(ExprType::Literal(literal)) })
+                .collect();
+            let shown = value.name.unwrap_or_else(|| {
+                let texts: Vec<String> = literals.iter().map(crate::analyzer::name_of).collect();
+                if texts.len() == 1 { texts.concat() } else { format!("{{{}}}", texts.join(", ")) }
+            });
+            let equal = columns.iter().zip(literals).map(|(column, literal)| call("<=>", vec![column.clone(), literal]));
+            let Some(is_value) = equal.reduce(|one, other| call("and", vec![one, other])) else { continue };
+            for aggregate in aggregates {
                 let (inner, of_aggregate) = match &aggregate.expr_type {
                     Some(ExprType::Alias(named)) => (named.expr.as_deref().unwrap_or(aggregate), named.name.first().cloned()),
                     _ => (aggregate, None),
                 };
                 let of_aggregate = of_aggregate.unwrap_or_else(|| crate::analyzer::name_of(inner));
                 let name = if aggregates.len() == 1 { shown.clone() } else { format!("{shown}_{of_aggregate}") };
-                let is_value = call("<=>", vec![column.clone(), value.clone()]);
-                items.push(alias(call("__filter", vec![inner.clone(), is_value]), vec![name]));
+                items.push(alias(call("__filter", vec![inner.clone(), is_value.clone()]), vec![name]));
             }
         }
         let grouping = super::group::Grouping { keys: vec![others], sets: None };
@@ -126,6 +129,28 @@ impl Parser<'_> {
         })));
         self.called(if with_nulls { unpivoted } else { filtered(unpivoted, present) }, None)
     }
+}
+
+/// A value of the columns that are pivoted.
+struct Pivoted {
+    literals: Vec<Literal>,
+    name: Option<String>,
+}
+
+/// The literal, or the literals of a row of this width.
+fn literals_of(value: Expression, width: usize) -> Option<Vec<Literal>> {
+    let values = match value.expr_type {
+        Some(ExprType::UnresolvedFunction(row)) if row.function_name == "struct" => row.arguments,
+        kind => vec![Expression { common: None, expr_type: kind }],
+    };
+    let literals: Vec<Literal> = values
+        .into_iter()
+        .map(|value| match value.expr_type {
+            Some(ExprType::Literal(literal)) => Some(literal),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    (literals.len() == width).then_some(literals)
 }
 
 /// The columns that an expression mentions.

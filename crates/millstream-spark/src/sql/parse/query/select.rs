@@ -6,7 +6,7 @@ use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{Aggregate, Expression, Filter, Hint, Relation};
 
 use super::group::Grouping;
-use super::projected;
+use super::{is_star, projected};
 use crate::sql::Diagnostic;
 use crate::sql::parse::expression::NamedWindow;
 use crate::sql::parse::lexer::{HINT, HINT_END};
@@ -29,6 +29,7 @@ impl Parser<'_> {
         }
         self.windows_ahead()?;
         let items = self.comma_separated(Parser::named_expression)?;
+        let width = (!items.iter().any(is_star)).then_some(items.len());
         let mut input = match from {
             Some(from) => Some(from),
             None if self.cursor.is("FROM") => Some(self.from_clause()?),
@@ -61,6 +62,8 @@ impl Parser<'_> {
             query = filtered(query, condition);
         }
         self.skip_window_clause()?;
+        // Subqueries in between have lists of their own.
+        self.select_width = width;
         Ok(if distinct { distinct_rows(query) } else { query })
     }
 

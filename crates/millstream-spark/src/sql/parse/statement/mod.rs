@@ -525,6 +525,9 @@ impl Parser<'_> {
             }
             return Err(Diagnostic::unsupported(position, format!("{what} is not supported")));
         }
+        if self.is_any(&["GRANT", "REVOKE"]) {
+            return Err(Diagnostic::new("INVALID_STATEMENT_OR_CLAUSE", "42601", position, "there are no roles and no grants"));
+        }
         if self.is_token(&Token::LParen) || self.is_any(&["SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"]) {
             return self.query_or_insert();
         }
@@ -599,3 +602,6 @@ impl Parser<'_> {
         Ok(crate::sql::property_list(&mut self.cursor)?.into_iter().map(|(key, value, _)| (key, value)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! What fits nowhere else: typeof, uuid, version, raise_error and their like.
+//! About the program itself: types of values, identifiers, the session, errors on purpose.
 
 mod bitmap;
 mod error;
