@@ -77,10 +77,11 @@ fn first_of(call: &Call<'_>, values: Vec<Typed>) -> Result<Typed> {
     let mut expressions: Vec<Expr> = values.into_iter().map(|value| value.expr).collect();
     let last = expressions.pop();
     let branches: Vec<(Expr, Expr)> = expressions.into_iter().map(|expr| (Expr::IsNotNull(Box::new(expr.clone())), expr)).collect();
-    match last {
-        Some(last) if branches.is_empty() => Ok(Typed::new(last, data_type, nullable)),
-        last => Ok(Typed::new(case(branches, last, true), data_type, nullable)),
-    }
+    let value = match last {
+        Some(last) if branches.is_empty() => last,
+        last => case(branches, last, true),
+    };
+    Ok(Typed::new(value, data_type, nullable).with_metadata(metadata))
 }
 
 fn null_if(call: &Call<'_>, other: Typed) -> Result<Typed> {
