@@ -48,3 +48,4 @@ pub use kernel::{Arguments, Kernel, call, scalar, udf};
 pub use registry::{Builder, Functions};
 pub use settings::{Settings, TimeZone};
 pub use typed::Typed;
+pub use variant::variant_explode_values;
