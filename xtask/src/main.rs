@@ -27,7 +27,7 @@ cargo xtask <task>
   tidy      the tidy rules alone: crate edges, file length, names, one version of shared dependencies
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
   torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
-  conformance  recorded behaviour of Spark against our server: [-k TEXT]
+  conformance  recorded behaviour of Spark against our server: [-k TEXT] [--write]
   interop   hand a query from Spark to Millstream and back
   bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]
   gen       write the documents that come from the code

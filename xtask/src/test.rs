@@ -1,16 +1,19 @@
 //! `cargo xtask test`: everything that must hold, in one command.
 
 use crate::process::{Outcome, cargo, run};
-use crate::{demo, drill, generate, interop, tidy, torture};
+use crate::{conformance, demo, drill, generate, interop, tidy, torture};
 
-/// Tidy rules, unit and property tests, the demo read by another implementation, 20 kills, inputs that are broken in every way, and the
-/// relay with real Spark. Lints are `cargo xtask check`, before each commit.
+/// Tidy rules, unit and property tests, the demo read by another implementation, 20 kills, inputs that are broken in every way, the relay
+/// with real Spark, and the recorded behaviour of Spark over Connect. Lints are `cargo xtask check`, before each commit.
 pub fn test() -> Outcome {
     tidy::tidy()?;
-    run(cargo().args(["test", "--workspace", "--locked", "--quiet"]))?;
+    run(cargo().args(["fmt", "--all", "--check"]))?;
+    // The stack of the threads that plan queries in the binary.
+    run(cargo().args(["test", "--workspace", "--locked", "--quiet"]).env("RUST_MIN_STACK", (16 << 20).to_string()))?;
     generate::up_to_date()?;
     demo::verified()?;
     drill::drill(&[])?;
     torture::torture(&[])?;
-    interop::interop()
+    interop::interop()?;
+    conformance::conformance(&[])
 }

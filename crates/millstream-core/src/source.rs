@@ -4,7 +4,7 @@
 //! for the newest position under a limit, writes it down, and only then plans and reads the range. Nothing else may decide what a batch
 //! contains.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -33,6 +33,11 @@ pub trait Source: Debug + Send + Sync {
     /// The read limit that the source's own options ask for.
     fn read_limit(&self) -> ReadLimit {
         ReadLimit::AllAvailable
+    }
+
+    /// The columns whose conditions the source decides: rows that such a condition leaves out do not count as read.
+    fn filters(&self) -> FilterColumns {
+        FilterColumns::default()
     }
 
     /// Whether [`Source::prepare_available_now`] works. If one source of a query lacks it, the whole query runs one single batch.
@@ -82,6 +87,15 @@ pub trait Source: Debug + Send + Sync {
 
     /// Releases what the source holds. Called once, when the query ends.
     async fn stop(&self) {}
+}
+
+/// Columns of a source's schema, by their places, whose conditions are decided before a row counts as read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilterColumns {
+    /// Columns with one value for all rows of a file, such as partition columns: every condition on them alone is decided.
+    pub constant: BTreeSet<usize>,
+    /// Columns that are compared with constants while rows are parsed.
+    pub compared: BTreeSet<usize>,
 }
 
 /// What a split needs to know in order to read.

@@ -16,6 +16,7 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use millstream_core::quarantine::Discard;
 use millstream_core::registry::SourceContext;
 use millstream_core::sink::OutputMode;
+use millstream_core::source::FilterColumns;
 use millstream_core::source_log::SourceLog;
 use millstream_core::{Clock, Error, Result};
 
@@ -131,7 +132,12 @@ pub(crate) async fn prepare(plan: LogicalPlan, preparation: Preparation<'_>) -> 
             };
             let feed = Arc::new(SplitFeed::default());
             let quarantine = QuarantineSlot::new(Arc::new(Discard));
-            let relation = BoundRelation { label, schema: provider.schema(), feed: feed.clone(), quarantine: quarantine.clone(), volume };
+            let filters = match &input {
+                Input::Source(index) => sources.get(*index).map(|bound| bound.source.filters()).unwrap_or_default(),
+                Input::Table(_) => FilterColumns::default(),
+            };
+            let schema = provider.schema();
+            let relation = BoundRelation { label, schema, feed: feed.clone(), quarantine: quarantine.clone(), volume, filters };
             inputs.push(PlanInput { input, feed, quarantine });
             scan.source = provider_as_source(Arc::new(relation));
             Ok(Transformed::yes(LogicalPlan::TableScan(scan)))

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session as CatalogSession, TableProvider};
-use datafusion::common::project_schema;
+use datafusion::common::{DFSchema, project_schema};
 use datafusion::error::{DataFusionError, Result as DfResult};
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use millstream_core::registry::{ReadRequest, SourceProvider};
-use millstream_core::source::{Source, Table};
+use millstream_core::source::{FilterColumns, Source, Table};
 
-use crate::scan::{QuarantineSlot, SplitFeed, SplitScanExec, Volume};
+use crate::pushdown::is_decided;
+use crate::scan::{QuarantineSlot, Reading, SplitFeed, SplitScanExec, Volume};
 
 /// An unbounded relation: what `readStream…load()` and `STREAM t` give. It can be planned but not run until a query binds it to a source.
 #[derive(Clone, Debug)]
@@ -79,8 +81,14 @@ impl TableProvider for TableRelation {
         let feed = Arc::new(SplitFeed::default());
         feed.fill(self.table.scan().await.map_err(crate::to_datafusion)?);
         let quarantine = QuarantineSlot::new(Arc::new(millstream_core::quarantine::Discard));
-        let input =
-            BoundRelation { label: self.label.clone(), schema: self.schema(), feed, quarantine, volume: Volume::Bytes(self.size_bytes) };
+        let input = BoundRelation {
+            label: self.label.clone(),
+            schema: self.schema(),
+            feed,
+            quarantine,
+            volume: Volume::Bytes(self.size_bytes),
+            filters: FilterColumns::default(),
+        };
         input.scan(state, projection, filters, limit).await
     }
 }
@@ -109,6 +117,8 @@ pub(crate) struct BoundRelation {
     pub(crate) feed: Arc<SplitFeed>,
     pub(crate) quarantine: QuarantineSlot,
     pub(crate) volume: Volume,
+    /// The columns whose conditions are decided before a row counts as read.
+    pub(crate) filters: FilterColumns,
 }
 
 #[async_trait]
@@ -125,19 +135,41 @@ impl TableProvider for BoundRelation {
         &self,
         state: &dyn CatalogSession,
         projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
+        filters: &[Expr],
         _limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        let projected = project_schema(&self.schema, projection)?;
-        let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let mut columns: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let projected = project_schema(&self.schema, Some(&columns))?;
+        let kept = columns.len();
+        let condition = match conjunction(filters.iter().cloned()) {
+            None => None,
+            Some(condition) => {
+                for column in condition.column_refs() {
+                    let index = self.schema.index_of(&column.name)?;
+                    if !columns.contains(&index) {
+                        columns.push(index);
+                    }
+                }
+                let read = DFSchema::try_from(project_schema(&self.schema, Some(&columns))?)?;
+                Some(state.create_physical_expr(condition, &read)?)
+            }
+        };
         Ok(Arc::new(SplitScanExec::new(
             self.label.clone(),
             self.feed.clone(),
             self.quarantine.clone(),
             projected,
-            projection,
+            Reading { columns, kept, condition },
             state.config().target_partitions(),
             self.volume,
         )))
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
+        let decided = |filter: &&Expr| match is_decided(filter, &self.schema, &self.filters) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(decided).collect())
     }
 }

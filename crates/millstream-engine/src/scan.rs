@@ -5,7 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow::array::RecordBatch;
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, stats::Precision};
 use datafusion::error::{DataFusionError, Result as DfResult};
@@ -86,13 +89,34 @@ pub(crate) enum Volume {
     Bytes(u64),
 }
 
+/// What a scan reads of its splits.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    /// The columns, by their places in the relation's schema: first those of the result.
+    pub(crate) columns: Vec<usize>,
+    /// How many of the columns are the result; the condition alone needs the others.
+    pub(crate) kept: usize,
+    /// The condition over these columns without which a row does not count as read.
+    pub(crate) condition: Option<Arc<dyn PhysicalExpr>>,
+}
+
+impl Reading {
+    /// The rows that count as read, with the columns of the result.
+    fn counted(&self, batch: RecordBatch) -> DfResult<RecordBatch> {
+        let Some(condition) = &self.condition else { return Ok(batch) };
+        let matches = condition.evaluate(&batch)?.into_array(batch.num_rows())?;
+        let matching = filter_record_batch(&batch, as_boolean_array(&matches)?)?;
+        Ok(matching.project(&(0..self.kept).collect::<Vec<_>>())?)
+    }
+}
+
 /// Reads splits from a feed.
 #[derive(Debug)]
 pub(crate) struct SplitScanExec {
     label: String,
     feed: Arc<SplitFeed>,
     quarantine: QuarantineSlot,
-    projection: Vec<usize>,
+    reading: Reading,
     volume: Volume,
     properties: Arc<PlanProperties>,
 }
@@ -103,7 +127,7 @@ impl SplitScanExec {
         feed: Arc<SplitFeed>,
         quarantine: QuarantineSlot,
         projected_schema: SchemaRef,
-        projection: Vec<usize>,
+        reading: Reading,
         partitions: usize,
         volume: Volume,
     ) -> Self {
@@ -114,7 +138,7 @@ impl SplitScanExec {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::NonCooperative);
-        SplitScanExec { label, feed, quarantine, projection, volume, properties: Arc::new(properties) }
+        SplitScanExec { label, feed, quarantine, reading, volume, properties: Arc::new(properties) }
     }
 
     /// Whether there are splits that nobody has begun to read.
@@ -131,7 +155,11 @@ impl SplitScanExec {
 impl DisplayAs for SplitScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.properties.eq_properties.schema().fields().iter().map(|field| field.name().as_str()).collect();
-        write!(f, "SplitScanExec: {} columns=[{}]", self.label, names.join(", "))
+        write!(f, "SplitScanExec: {} columns=[{}]", self.label, names.join(", "))?;
+        match &self.reading.condition {
+            Some(condition) => write!(f, " where {condition}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -162,7 +190,7 @@ impl ExecutionPlan for SplitScanExec {
 
     fn execute(&self, _partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
         let read = ReadContext {
-            projection: self.projection.clone(),
+            projection: self.reading.columns.clone(),
             batch_size: context.session_config().batch_size(),
             quarantine: self.quarantine.get(),
         };
@@ -171,9 +199,13 @@ impl ExecutionPlan for SplitScanExec {
             let feed = feed.clone();
             move || feed.next()
         }));
-        let rows = splits.flat_map(move |split| split.read(read.clone())).map_err(to_datafusion).inspect_ok(move |batch| {
-            feed.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-        });
+        let reading = self.reading.clone();
+        let rows = splits
+            .flat_map(move |split| split.read(read.clone()))
+            .map(move |batch| reading.counted(batch.map_err(to_datafusion)?))
+            .inspect_ok(move |batch| {
+                feed.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+            });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
 

@@ -86,7 +86,7 @@ pub fn encode(batch: u64, sections: &[Section]) -> Result<Vec<u8>> {
 /// they were written by a later version.
 pub fn decode(name: &str, bytes: &[u8]) -> Result<(u64, Vec<Section>)> {
     let Some(mut rest) = bytes.strip_prefix(MAGIC) else {
-        if bytes.starts_with(b"MSTATE") {
+        if bytes.len() >= MAGIC.len() && bytes.starts_with(b"MSTATE") {
             return Err(Error::new(
                 ErrorKind::CheckpointIncompatible,
                 "INVALID_LOG_VERSION.MAX_SUPPORTED_VERSION",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::{Schema, SchemaRef};
-use millstream_core::source::Split;
+use millstream_core::source::{FilterColumns, Split};
 use millstream_core::{Options, Result};
 use parking_lot::Mutex;
 
@@ -94,6 +94,21 @@ impl Scan {
         // Bad options and types are refused before any file is there.
         scan.reader(scan.partitions.clone())?;
         Ok(scan)
+    }
+
+    /// The columns whose conditions are decided before a row counts as read.
+    pub(crate) fn filters(&self) -> FilterColumns {
+        let corrupt_record = self.options.get("columnNameOfCorruptRecord").unwrap_or("_corrupt_record");
+        let is_data = |at: &usize| {
+            !self.partitions.contains(at)
+                && Some(*at) != self.metadata_at()
+                && self.schema.fields().get(*at).is_some_and(|field| field.name() != corrupt_record)
+        };
+        let columns = 0..self.schema.fields().len();
+        FilterColumns {
+            constant: self.partitions.clone(),
+            compared: if self.format.filters_rows() { columns.filter(is_data).collect() } else { BTreeSet::new() },
+        }
     }
 
     fn metadata_at(&self) -> Option<usize> {

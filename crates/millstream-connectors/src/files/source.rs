@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use millstream_core::registry::SourceContext;
-use millstream_core::source::{Source, Split};
+use millstream_core::source::{FilterColumns, Source, Split};
 use millstream_core::{Error, ErrorKind, Offset, ReadLimit, Result, crash};
 use object_store::ObjectStoreExt;
 use parking_lot::RwLock;
@@ -230,6 +230,10 @@ impl Source for FileSource {
 
     fn schema(&self) -> SchemaRef {
         self.scan.schema.clone()
+    }
+
+    fn filters(&self) -> FilterColumns {
+        self.scan.filters()
     }
 
     fn read_limit(&self) -> ReadLimit {

@@ -61,10 +61,7 @@ impl InputOptions {
         }
         options.check(OPTIONS)?;
         let encoding = options.get("encoding").or_else(|| options.get("charset"));
-        Ok(InputOptions {
-            compression: codec.and_then(Codec::named),
-            encoding: encoding.map(Encoding::named).transpose()?.flatten(),
-        })
+        Ok(InputOptions { compression: codec.and_then(Codec::named), encoding: encoding.map(Encoding::named).transpose()?.flatten() })
     }
 }
 

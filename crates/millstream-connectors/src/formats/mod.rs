@@ -58,6 +58,11 @@ pub trait FileFormat: Debug + Send + Sync {
         None
     }
 
+    /// Whether conditions on columns are decided while rows are parsed, so that other rows do not count as read.
+    fn filters_rows(&self) -> bool {
+        false
+    }
+
     /// The schema of the data inside `files`, by Spark's rules for the format. Files are a sample in listing order.
     async fn infer(&self, files: &[FileRef], options: &Options) -> Result<SchemaRef>;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{self, select_all};
@@ -145,6 +146,7 @@ impl BatchLoop {
 
     /// Looks at the sources and runs a batch if there is something new. Returns whether it did.
     async fn trigger_once(&mut self, started_ms: i64, unlimited: bool) -> Result<bool> {
+        let look = self.shared.looks.fetch_add(1, Ordering::AcqRel) + 1;
         let mut timer = self.timer();
         let mut end = Vec::with_capacity(self.start.len());
         for (index, bound) in self.run.plan.sources.iter().enumerate() {
@@ -164,7 +166,7 @@ impl BatchLoop {
             self.settle().await?;
             self.report_idle(&timer, started_ms);
             self.shared.say("Waiting for data to arrive", false, false);
-            self.shared.caught_up.send_modify(|looks| *looks += 1);
+            self.shared.caught_up.send_replace(look);
             return Ok(false);
         }
         let record = OffsetRecord {

@@ -4,6 +4,7 @@
 //! come after that: where the caller does not wait for them, their errors end the query.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::{SessionState, TaskContext};
@@ -75,6 +76,7 @@ pub(crate) async fn launch(launch: Launch) -> Result<Launched> {
         positions: Mutex::default(),
         live: super::batch::Live::default(),
         lifecycle: watch::Sender::new(Lifecycle::Running),
+        looks: AtomicU64::new(0),
         caught_up: watch::Sender::new(0),
         poke: Notify::new(),
         stop: CancellationToken::new(),

@@ -9,6 +9,7 @@ mod report;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -150,7 +151,9 @@ pub(crate) struct Shared {
     pub(crate) positions: Mutex<Vec<SourcePosition>>,
     pub(crate) live: batch::Live,
     pub(crate) lifecycle: watch::Sender<Lifecycle>,
-    /// Counts the looks at the sources that found nothing new.
+    /// How many looks at the sources have begun.
+    pub(crate) looks: AtomicU64,
+    /// The number of the last look that found nothing new.
     pub(crate) caught_up: watch::Sender<u64>,
     /// Asks the loop to look again at once.
     pub(crate) poke: tokio::sync::Notify,
@@ -311,8 +314,8 @@ impl StreamingQuery {
     /// The error that ended it.
     pub async fn process_all_available(&self) -> Result<(), Arc<Error>> {
         let mut caught_up = self.0.caught_up.subscribe();
-        // The look that is under way may have missed what is there now: only one that begins later counts.
-        let target = *caught_up.borrow_and_update() + if self.status().is_trigger_active { 2 } else { 1 };
+        // A look that has begun may have missed what is there now: only one that begins later counts.
+        let target = self.0.looks.load(Ordering::Acquire) + 1;
         let mut lifecycle = self.0.lifecycle.subscribe();
         loop {
             if !self.is_active() {

@@ -188,6 +188,7 @@ fn unreachable_below(missing: &[&String]) -> Error {
 
 /// A plan over the extended plan, projected back to the columns of the relation.
 pub(super) fn restored(plan: LogicalPlan, columns: &[Attribute]) -> Result<LogicalPlan> {
-    let same = plan.schema().fields().len() == columns.len();
+    let fields = plan.schema().fields();
+    let same = fields.len() == columns.len() && fields.iter().zip(columns).all(|(field, column)| *field.name() == column.internal);
     if same { Ok(plan) } else { project(plan, columns.iter().map(Attribute::column).collect()) }
 }

@@ -15,6 +15,7 @@ use super::extend::{extend, restored};
 use super::gather::incomplete;
 use super::project::{contains_aggregate, with_windows};
 use super::relation::{Analyzer, Node};
+use super::time_window::windows_first;
 use super::{Attribute, visit};
 use crate::functions::aggregate::Aggregates;
 
@@ -27,8 +28,9 @@ impl Analyzer<'_> {
 
     /// Keeps the rows for which a condition holds. It may name columns and aggregates that the relation does not give.
     pub(super) fn filter_by(&self, input: Node, condition: &Expression, outer: Option<&Scope<'_>>) -> Result<Node> {
-        let columns = input.columns.clone();
+        let before = input.columns.len();
         let (input, computed) = self.with_time_windows(input, &[condition], outer)?;
+        let columns = windows_first(before, &input.columns);
         let view = self.view(&input, computed, &[condition], outer)?;
         let scope = Scope { columns: &view.columns, outer, computed: &view.computed };
         let resolved = view.inlined(self.condition(condition, &scope, "a filter")?.expr)?;
@@ -54,9 +56,10 @@ impl Analyzer<'_> {
 
     /// Sorts by keys, which may name columns and aggregates that the relation does not give.
     pub(super) fn sort_by(&self, input: Node, order: &[SortOrder], outer: Option<&Scope<'_>>) -> Result<Node> {
-        let columns = input.columns.clone();
+        let before = input.columns.len();
         let children: Vec<&Expression> = order.iter().filter_map(|order| order.child.as_deref()).collect();
         let (input, computed) = self.with_time_windows(input, &children, outer)?;
+        let columns = windows_first(before, &input.columns);
         let view = self.view(&input, computed, &children, outer)?;
         let scope = Scope { columns: &view.columns, outer, computed: &view.computed };
         let mut keys: Vec<SortExpr> = Vec::with_capacity(order.len());

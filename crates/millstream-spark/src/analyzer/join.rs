@@ -6,7 +6,8 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::datasource::{provider_as_source, source_as_provider};
-use datafusion::logical_expr::{Expr, Join as JoinPlan, JoinConstraint, LogicalPlan, Operator, when};
+use datafusion::logical_expr::{Expr, ExprSchemable, Join as JoinPlan, JoinConstraint, LogicalPlan, Operator, lit, when};
+use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use millstream_engine::relation::StreamRelation;
@@ -185,26 +186,31 @@ pub(super) fn joined(left: Node, right: Node, kind: JoinType, condition: Option<
     let mut on: Vec<(Expr, Expr)> = Vec::new();
     let mut rest: Vec<Expr> = Vec::new();
     for part in condition.map(conjuncts).unwrap_or_default() {
-        match part {
-            Expr::BinaryExpr(equal) if equal.op == Operator::Eq => {
-                let only = |expr: &Expr, side: &dyn Fn(&str) -> bool| {
-                    let columns = expr.column_refs();
-                    !columns.is_empty() && columns.iter().all(|column| side(&column.name)) && !expr.is_volatile() && !expr.contains_outer()
-                };
-                if only(&equal.left, &of_left) && only(&equal.right, &of_right) {
-                    on.push((*equal.left, *equal.right));
-                } else if only(&equal.left, &of_right) && only(&equal.right, &of_left) {
-                    on.push((*equal.right, *equal.left));
-                } else {
-                    rest.push(Expr::BinaryExpr(equal));
-                }
+        let only = |expr: &Expr, side: &dyn Fn(&str) -> bool| {
+            let columns = expr.column_refs();
+            !columns.is_empty() && columns.iter().all(|column| side(&column.name)) && !expr.is_volatile() && !expr.contains_outer()
+        };
+        let pair = sides_of(&part).and_then(|(one, other, null_safe)| {
+            if only(one, &of_left) && only(other, &of_right) {
+                Some((one.clone(), other.clone(), null_safe))
+            } else if only(one, &of_right) && only(other, &of_left) {
+                Some((other.clone(), one.clone(), null_safe))
+            } else {
+                None
             }
-            other => rest.push(other),
+        });
+        match pair {
+            Some((one, other, false)) => on.push((one, other)),
+            Some((one, other, true)) => match null_safe_keys(&one, &other, &left, &right) {
+                Some(keys) => on.extend(keys),
+                None => rest.push(part),
+            },
+            None => rest.push(part),
         }
     }
     let mut filter = rest.into_iter().reduce(Expr::and);
     if on.is_empty() && filter.is_none() && kind != JoinType::Inner {
-        filter = Some(datafusion::logical_expr::lit(true));
+        filter = Some(lit(true));
     }
     let (left_nullable, right_nullable) = match kind {
         JoinType::Left => (false, true),
@@ -230,6 +236,30 @@ pub(super) fn joined(left: Node, right: Node, kind: JoinType, condition: Option<
         false,
     );
     Ok(Node::new(join.map(LogicalPlan::Join).map_err(from_datafusion)?, columns))
+}
+
+/// The two values that a condition says are equal, and whether nulls are equal to it. Comparisons of nested values are functions.
+fn sides_of(condition: &Expr) -> Option<(&Expr, &Expr, bool)> {
+    match condition {
+        Expr::BinaryExpr(binary) if binary.op == Operator::Eq => Some((&binary.left, &binary.right, false)),
+        Expr::BinaryExpr(binary) if binary.op == Operator::IsNotDistinctFrom => Some((&binary.left, &binary.right, true)),
+        Expr::ScalarFunction(function) => match (function.func.name(), function.args.as_slice()) {
+            ("=", [one, other]) => Some((one, other, false)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Keys that are equal where two values are, nulls included: the values with nulls replaced, and whether they are null.
+fn null_safe_keys(one: &Expr, other: &Expr, left: &Node, right: &Node) -> Option<[(Expr, Expr); 2]> {
+    let data_type = one.get_type(left.plan.schema().as_ref()).ok()?;
+    if other.get_type(right.plan.schema().as_ref()).ok()? != data_type {
+        return None;
+    }
+    let default = ScalarValue::new_default(&data_type).ok()?;
+    let filled = |value: &Expr| when(value.clone().is_not_null(), value.clone()).otherwise(lit(default.clone())).ok();
+    Some([(filled(one)?, filled(other)?), (one.clone().is_null(), other.clone().is_null())])
 }
 
 /// The parts of a condition that must all hold.

@@ -49,6 +49,7 @@ use millstream_core::Result;
 use millstream_engine::from_datafusion;
 use spark_connect_proto::Relation;
 
+pub(crate) use columns::HIDDEN;
 pub use columns::{Analyzed, Attribute};
 pub use leaves::{Leaf, Leaves};
 pub(crate) use naming::name_of;

@@ -22,6 +22,11 @@ pub(crate) trait Names {
 
     /// The type of an expression, if it is known.
     fn data_type(&self, expression: &Expression) -> Option<DataType>;
+
+    /// Whether a name is no column but a call without brackets, such as `current_date`.
+    fn is_call(&self, _parts: &[String]) -> bool {
+        false
+    }
 }
 
 /// Nothing is known: the last part of a name is the column, and what is taken out of a value by a text is a field.
@@ -46,7 +51,10 @@ pub(crate) fn name_of(expression: &Expression) -> String {
 pub(crate) fn name_in(expression: &Expression, names: &dyn Names) -> String {
     let writer = Writer { names };
     match &expression.expr_type {
-        Some(ExprType::UnresolvedAttribute(attribute)) => last_part(&attribute.unparsed_identifier),
+        Some(ExprType::UnresolvedAttribute(attribute)) => {
+            let mut parts = parts_of(&attribute.unparsed_identifier);
+            if names.is_call(&parts) { call(&parts) } else { parts.pop().unwrap_or_default() }
+        }
         Some(ExprType::Alias(alias)) => alias.name.first().cloned().unwrap_or_default(),
         Some(ExprType::Cast(cast)) if EvalMode::try_from(cast.eval_mode) != Ok(EvalMode::Ansi) => {
             cast.expr.as_deref().and_then(|child| writer.own_name(child)).unwrap_or_else(|| writer.write(expression))
@@ -59,9 +67,18 @@ pub(crate) fn name_in(expression: &Expression, names: &dyn Names) -> String {
     }
 }
 
-fn last_part(identifier: &str) -> String {
-    let mut parts = name_parts(identifier).unwrap_or_else(|_| vec![identifier.to_owned()]);
-    parts.pop().unwrap_or_default()
+fn parts_of(identifier: &str) -> Vec<String> {
+    name_parts(identifier).unwrap_or_else(|_| vec![identifier.to_owned()])
+}
+
+/// A call that was written without brackets.
+fn call(parts: &[String]) -> String {
+    match parts.concat().to_lowercase().as_str() {
+        "user" | "session_user" => "current_user()".to_owned(),
+        "grouping__id" => "grouping_id()".to_owned(),
+        "current_time" => "current_time(6)".to_owned(),
+        name => format!("{name}()"),
+    }
 }
 
 /// Writes expressions inside of others.
@@ -145,7 +162,10 @@ impl Writer<'_> {
 
     /// A column without its table, with its fields and keys.
     fn column(&self, identifier: &str) -> String {
-        let Ok(parts) = name_parts(identifier) else { return identifier.to_owned() };
+        let parts = parts_of(identifier);
+        if self.names.is_call(&parts) {
+            return call(&parts);
+        }
         let skipped = self.names.qualifiers(&parts).min(parts.len().saturating_sub(1));
         let mut text = parts.get(skipped).cloned().unwrap_or_default();
         for (n, field) in parts.iter().enumerate().skip(skipped + 1) {

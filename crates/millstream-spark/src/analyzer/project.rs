@@ -8,7 +8,7 @@ use spark_connect_proto::expression::ExprType;
 use spark_connect_proto::{Expression, Project};
 
 use super::Attribute;
-use super::columns::{column, fresh, item, project};
+use super::columns::{column, fresh, item, project, with_derived_name};
 use super::expression::{Output, Resolver, Scope};
 use super::extend::below;
 use super::relation::{Analyzer, Node};
@@ -88,10 +88,12 @@ impl Analyzer<'_> {
                 Wanted::Expression(expression) => (resolver.named(expression)?, matches!(expression.expr_type, Some(ExprType::Alias(_)))),
                 Wanted::Value { name, value, metadata } => (self.replaced(&resolver, name, value, *metadata)?, true),
             };
+            let is_derived = matches!(wanted, Wanted::Expression(expression) if names_itself(expression));
             let before = outputs.len();
             for output in given {
                 match output {
                     Output::Column { name, value, passthrough } => {
+                        let value = if is_derived && passthrough.is_none() { with_derived_name(value) } else { value };
                         let passing = passthrough.and_then(|index| columns.get(index)).filter(|attribute| attribute.name == name);
                         let attribute = match passing {
                             Some(attribute) => Attribute { hidden: false, ..attribute.clone() },
@@ -137,6 +139,26 @@ impl Analyzer<'_> {
             metadata: Some(metadata.filter(|text| !text.is_empty()).unwrap_or("{}").to_owned()),
         };
         resolver.named(&Expression { common: None, expr_type: Some(ExprType::Alias(Box::new(alias))) })
+    }
+}
+
+/// Whether Spark derives the name of an expression: it has no alias, and it is neither a column, a field, a constant, nor a cast of a
+/// column.
+fn names_itself(expression: &Expression) -> bool {
+    match &expression.expr_type {
+        None
+        | Some(
+            ExprType::Alias(_)
+            | ExprType::UnresolvedAttribute(_)
+            | ExprType::UnresolvedStar(_)
+            | ExprType::UnresolvedRegex(_)
+            | ExprType::Literal(_),
+        ) => false,
+        Some(ExprType::Cast(cast)) => {
+            !cast.expr.as_deref().is_some_and(|child| matches!(child.expr_type, Some(ExprType::UnresolvedAttribute(_))))
+        }
+        Some(ExprType::UnresolvedExtractValue(extract)) => extract.child.as_deref().is_none_or(names_itself),
+        Some(_) => true,
     }
 }
 

@@ -2,38 +2,40 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::Field;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast};
-use millstream_core::Result;
+use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
-use millstream_engine::plan::result_schema;
+use millstream_engine::plan::{is_streaming, result_schema};
 use spark_connect_proto::CachedRemoteRelation;
 
-use super::columns::{item, project};
+use super::columns::{HIDDEN, item, project};
 use super::gather::Source;
 use super::relation::{Analyzer, Node};
 use super::{Analyzed, Attribute};
-
-/// The metadata key of a column that `*` leaves out.
-const HIDDEN: &str = "__metadata_col";
 
 impl Analyzer<'_> {
     /// What a leaf stands for.
     pub(super) fn leaf(&self, leaf: &CachedRemoteRelation) -> Result<Node> {
         match self.gathered.source(leaf)? {
-            Source::Plan { relation, qualifier } => {
+            Source::Plan { relation, qualifier, as_stream } => {
                 let node = self.relation(relation, None)?.closed();
+                if *as_stream {
+                    streaming(&node, qualifier)?;
+                }
                 Ok(if qualifier.is_empty() { node } else { called(node, qualifier) })
             }
             Source::Table { provider, qualifier } => {
                 let node = scan(provider.clone(), qualifier)?;
                 Ok(if qualifier.is_empty() { node } else { called(node, &completed(qualifier)) })
             }
-            Source::Analyzed { analyzed, qualifier } => {
+            Source::Analyzed { analyzed, qualifier, as_stream } => {
                 let node = renewed(analyzed)?;
+                if *as_stream {
+                    streaming(&node, qualifier)?;
+                }
                 Ok(if qualifier.is_empty() { node } else { called(node, qualifier) })
             }
             Source::Local { data, schema } => {
@@ -42,6 +44,17 @@ impl Analyzer<'_> {
             }
         }
     }
+}
+
+/// Refuses to read what stands still as a stream.
+fn streaming(node: &Node, name: &[String]) -> Result<()> {
+    if is_streaming(&node.plan)? {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "_LEGACY_ERROR_TEMP_1008",
+        format!("{} is a temporary view of data that does not stream: read it with `spark.table`", name.join(".")),
+    ))
 }
 
 /// The name of a table with the default catalog and schema where they are left out.
@@ -69,10 +82,8 @@ pub(super) fn scan(provider: Arc<dyn TableProvider>, qualifier: &[String]) -> Re
     let mut items: Vec<Expr> = Vec::with_capacity(canonical.fields().len());
     for ((qualifier, field), canonical) in scan.schema().iter().zip(canonical.fields()) {
         let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
-        let mut metadata = canonical.metadata().clone();
-        let hidden = metadata.remove(HIDDEN).is_some();
-        let seen = Field::clone(canonical).with_metadata(metadata);
-        let attribute = Attribute { hidden, ..Attribute::of_field(&seen) };
+        let hidden = canonical.metadata().contains_key(HIDDEN);
+        let attribute = Attribute { hidden, ..Attribute::of_field(canonical) };
         let value = if field.data_type() == canonical.data_type() { column } else { cast(column, canonical.data_type().clone()) };
         items.push(value.alias(&attribute.internal));
         columns.push(attribute);

@@ -50,6 +50,13 @@ pub(super) fn marked(expr: Expr, window: &Attribute) -> Expr {
     }
 }
 
+/// The columns of a relation that time windows were added to: in Spark they are the first columns of a filter or sort that names them.
+pub(super) fn windows_first(before: usize, columns: &[Attribute]) -> Vec<Attribute> {
+    let (old, new) = columns.split_at(before.min(columns.len()));
+    let new = new.iter().map(|window| Attribute { hidden: false, ..window.clone() });
+    new.chain(old.iter().cloned()).collect()
+}
+
 impl Analyzer<'_> {
     /// The relation with the time windows in expressions as hidden columns, and where each is.
     pub(super) fn with_time_windows(
@@ -269,7 +276,7 @@ fn last_instant(window: &Typed) -> Result<Typed> {
     let mut metadata = window.metadata.clone();
     metadata.remove(WINDOW);
     metadata.remove(SESSION);
-    Ok(scalar("window_time", LastInstant, vec![window.clone()], time, window.nullable).with_metadata(metadata))
+    Ok(scalar("window_time", LastInstant, vec![window.clone()], time, true).with_metadata(metadata))
 }
 
 /// Windows `[start + n × slide, … + width)`, microseconds.

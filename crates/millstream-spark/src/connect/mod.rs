@@ -35,3 +35,6 @@ mod generated {
     #![allow(clippy::all, clippy::pedantic, missing_docs, reason = "generated")]
     include!(concat!(env!("OUT_DIR"), "/spark.connect.SparkConnectService.rs"));
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,6 +66,7 @@ impl ConnectSession {
 
     fn build(key: SessionKey, host: Arc<dyn Host>, global_views: GlobalViews, confs: Confs, artifacts: Artifacts) -> Result<Arc<Self>> {
         let engine = host.session()?;
+        engine.context().add_optimizer_rule(crate::functions::filter_guard());
         {
             let state = engine.context().state_ref();
             let mut state = state.write();

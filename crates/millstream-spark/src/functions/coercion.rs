@@ -52,6 +52,11 @@ pub fn common_type(left: &DataType, right: &DataType, settings: &Settings) -> Op
     }
 }
 
+/// The tightest type that holds the values of both where text is only text: what `greatest` and `least` make of their arguments.
+pub(crate) fn common_type_without_text(left: &DataType, right: &DataType, settings: &Settings) -> Option<DataType> {
+    merge(left, right, settings, Merge::Named)
+}
+
 /// The type in which two values are compared, or none. Structs may differ in the names of their fields.
 pub(crate) fn comparison_type(left: &DataType, right: &DataType, settings: &Settings) -> Option<DataType> {
     use DataType::{Binary, Boolean, Decimal128, Utf8};
@@ -210,9 +215,19 @@ pub(crate) fn wide_enough(from: &DataType, precision: u8, scale: i8) -> bool {
 /// # Errors
 /// `DATATYPE_MISMATCH.DATA_DIFF_TYPES` when there is none; `name` is the function in its message.
 pub fn to_common_type(name: &str, values: Vec<Typed>, settings: &Settings) -> Result<(DataType, Vec<Typed>)> {
+    to_type(name, values, settings, common_type)
+}
+
+/// The same by another rule for the type of two values.
+pub(crate) fn to_type(
+    name: &str,
+    values: Vec<Typed>,
+    settings: &Settings,
+    of_two: fn(&DataType, &DataType, &Settings) -> Option<DataType>,
+) -> Result<(DataType, Vec<Typed>)> {
     let mut common = DataType::Null;
     for value in &values {
-        common = match common_type(&common, &value.data_type, settings) {
+        common = match of_two(&common, &value.data_type, settings) {
             Some(data_type) => data_type,
             None => {
                 let types: Vec<&DataType> = values.iter().map(|value| &value.data_type).collect();

@@ -23,14 +23,14 @@ mod keys;
 mod lambda;
 mod map;
 mod math;
-mod misc;
 mod nested;
 #[cfg(test)]
-mod recorded;
+mod recorded_calls;
 #[cfg(test)]
 mod recorded_expressions;
 mod registry;
 mod rows;
+mod runtime;
 mod settings;
 mod string;
 mod structure;
@@ -42,9 +42,10 @@ mod url;
 mod variant;
 
 pub use call::{Argument, Call, LambdaBody};
-pub(crate) use conditional::normalized;
+pub(crate) use conditional::{filter_guard, normalized};
 pub use json::json_tuple_values;
 pub use kernel::{Arguments, Kernel, call, scalar, udf};
 pub use registry::{Builder, Functions};
 pub use settings::{Settings, TimeZone};
 pub use typed::Typed;
+pub use variant::variant_explode_values;

@@ -6,7 +6,9 @@ use std::sync::OnceLock;
 use millstream_core::Result;
 
 use super::{Call, Typed, faults};
-use super::{array, bitwise, conditional, csv, datetime, hash, interval, json, lambda, map, math, misc, string, structure, url, variant};
+use super::{
+    array, bitwise, conditional, csv, datetime, hash, interval, json, lambda, map, math, runtime, string, structure, url, variant,
+};
 
 /// Compiles a call.
 pub type Builder = fn(&Call<'_>) -> Result<Typed>;
@@ -84,5 +86,5 @@ const GROUPS: &[fn(&mut Functions)] = &[
     url::register,
     conditional::register,
     bitwise::register,
-    misc::register,
+    runtime::register,
 ];

@@ -53,6 +53,10 @@ impl FileFormat for Avro {
         OPTIONS.to_vec()
     }
 
+    fn filters_rows(&self) -> bool {
+        true
+    }
+
     async fn infer(&self, files: &[FileRef], options: &Options) -> Result<SchemaRef> {
         options.check(OPTIONS)?;
         infer::infer(files, options).await

@@ -44,6 +44,10 @@ impl FileFormat for Csv {
         options::specs()
     }
 
+    fn filters_rows(&self) -> bool {
+        true
+    }
+
     async fn infer(&self, files: &[FileRef], options: &Options) -> Result<SchemaRef> {
         let checked = CsvOptions::from_options(options)?;
         infer::require_columns(infer::infer(files, &checked, options.get("dateFormat")).await?)

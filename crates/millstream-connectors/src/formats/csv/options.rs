@@ -173,6 +173,7 @@ impl CsvOptions {
     /// # Errors
     /// `INVALID_OPTION_VALUE`, `OPTION_VALUE_EXCEEDS_ONE_CHARACTER`, `INVALID_DELIMITER_VALUE` with a subclass, those of dates and zones.
     pub(super) fn from_options(options: &Options) -> Result<Self> {
+        let input = InputOptions::from_options(options)?;
         options.check(&specs())?;
         let escape = character(options, "escape", Some(b'\\'))?;
         let quote = character(options, "quote", Some(b'"'))?;
@@ -217,7 +218,7 @@ impl CsvOptions {
                 positive_infinity: bytes("positiveInf", "Inf"),
                 negative_infinity: bytes("negativeInf", "-Inf"),
             },
-            input: InputOptions::from_options(options)?,
+            input,
             infer_schema: options.bool("inferSchema", false)?,
             prefer_date: options.bool("preferDate", true)?,
             dates_are_timestamps: options.get("timestampFormat").is_none() && date_format.is_none_or(|format| format == "yyyy-MM-dd"),

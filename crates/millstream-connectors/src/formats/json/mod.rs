@@ -46,6 +46,10 @@ impl FileFormat for Json {
         options::specs()
     }
 
+    fn filters_rows(&self) -> bool {
+        true
+    }
+
     async fn infer(&self, files: &[FileRef], options: &Options) -> Result<SchemaRef> {
         infer::infer(files, &JsonOptions::from_options(options)?).await
     }

@@ -118,6 +118,7 @@ impl JsonOptions {
     /// # Errors
     /// `INVALID_OPTION_VALUE`, `INVALID_TIMEZONE`, `INVALID_DATETIME_PATTERN` and its subclasses.
     pub fn from_options(options: &Options) -> Result<Self> {
+        let input = InputOptions::from_options(options)?;
         options.check(&specs())?;
         let multi_line = options.bool("multiLine", false)?;
         let depth = options.integer("maxNestingDepth", 1)?.unwrap_or(128);
@@ -142,7 +143,7 @@ impl JsonOptions {
             separator: if multi_line { Separator::Never } else { Separator::from_options(options)? },
             limit: max_record_bytes(options, if multi_line { MAX_FILE_BYTES } else { MAX_RECORD_BYTES })?,
             multi_line,
-            input: InputOptions::from_options(options)?,
+            input,
             primitives_as_string: options.bool("primitivesAsString", false)?,
             prefers_decimal: options.bool("prefersDecimal", false)?,
             infer_timestamp: options.bool("inferTimestamp", false)?,

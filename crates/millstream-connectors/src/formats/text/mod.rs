@@ -52,6 +52,7 @@ impl FileFormat for Text {
     }
 
     fn reader(&self, schema: SchemaRef, options: &Options) -> Result<Arc<dyn FileReader>> {
+        let input = InputOptions::from_options(options)?;
         options.check(&self.options())?;
         if schema.fields().len() > 1 {
             let message = format!("the format text has a single column, but the schema has {}", schema.fields().len());
@@ -71,7 +72,7 @@ impl FileFormat for Text {
             schema,
             separator: if whole { Separator::Never } else { Separator::from_options(options)? },
             limit: max_record_bytes(options, if whole { MAX_FILE_BYTES } else { MAX_RECORD_BYTES })?,
-            input: InputOptions::from_options(options)?,
+            input,
         }))
     }
 }

@@ -12,7 +12,7 @@ use datafusion::common::Column;
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::datasource::provider_as_source;
 use datafusion::functions_aggregate::expr_fn::sum;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit};
 use datafusion::prelude::{col, date_bin, named_struct};
 use datafusion::scalar::ScalarValue;
 use futures::{StreamExt, stream};
@@ -409,8 +409,9 @@ impl Step {
 pub(super) fn window(time: &str, seconds: i64, delay_ms: Option<i64>, name: &str) -> Expr {
     let width = ScalarValue::new_interval_mdn(0, 0, seconds * 1_000_000_000);
     let origin = ScalarValue::TimestampMicrosecond(Some(0), Some("UTC".into()));
-    let start = date_bin(lit(width.clone()), col(time), lit(origin));
-    let end = start.clone() + lit(width);
+    let instant = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let start = cast(date_bin(lit(width.clone()), col(time), lit(origin)), instant.clone());
+    let end = cast(start.clone() + lit(width), instant);
     let window = named_struct(vec![lit("start"), start, lit("end"), end]);
     match delay_ms {
         Some(delay) => {

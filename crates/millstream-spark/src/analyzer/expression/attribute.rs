@@ -170,6 +170,11 @@ impl Names for Resolver<'_> {
     fn data_type(&self, expression: &Expression) -> Option<DataType> {
         self.value(expression).ok().map(|value| value.data_type)
     }
+
+    fn is_call(&self, parts: &[String]) -> bool {
+        matches!(parts, [name] if LITERAL_FUNCTIONS.iter().any(|function| function.eq_ignore_ascii_case(name)))
+            && self.find(self.scope, parts, |_| true).is_none()
+    }
 }
 
 /// The same column found twice is one.

@@ -8,6 +8,7 @@ use spark_connect_proto::expression::{ExprType, LambdaFunction, UnresolvedFuncti
 
 use super::lambda::Body;
 use super::{Output, Resolver, required};
+use crate::analyzer::HIDDEN;
 use crate::analyzer::naming::name_of;
 use crate::functions::aggregate::{Aggregates, Clauses};
 use crate::functions::{Argument, Call, Functions, Typed, faults};
@@ -30,6 +31,10 @@ const CASTS: &[(&str, &str)] = &[
     ("binary", "BINARY"),
     ("string", "STRING"),
 ];
+
+/// Functions that say where a row was read, with the fields of a file source's hidden column.
+const OF_THE_FILE: &[(&str, &str)] =
+    &[("input_file_name", "file_path"), ("input_file_block_start", "file_block_start"), ("input_file_block_length", "file_block_length")];
 
 /// Functions of the type `TIME`, which Spark keeps switched off.
 const TIME_FUNCTIONS: &[&str] =
@@ -60,6 +65,11 @@ impl Resolver<'_> {
         match name {
             "struct" => return self.structure(&function.arguments),
             "arrays_zip" => return self.arrays_zip(&function.arguments),
+            "input_file_name" | "input_file_block_start" | "input_file_block_length" => {
+                if let Some(fact) = self.file_fact(name)? {
+                    return Ok(fact);
+                }
+            }
             _ if TIME_FUNCTIONS.contains(&name) => return Err(super::no_time_type()),
             _ if CASTS.iter().any(|(cast, _)| *cast == name) => return self.cast_function(name, &function.arguments),
             "grouping__id" => return self.function(&UnresolvedFunction { function_name: "grouping_id".to_owned(), ..function.clone() }),
@@ -87,9 +97,27 @@ impl Resolver<'_> {
             )
             .with_sqlstate("42601"));
         }
+        if function.arguments.is_empty()
+            && let Some((_, part)) = OF_THE_FILE.iter().find(|(known, _)| *known == name)
+            && let Some(metadata) = self.scope.columns.iter().position(|column| column.metadata.contains_key(HIDDEN))
+        {
+            return self.call("extract_value", vec![self.column(metadata)?, Typed::text(*part)]);
+        }
         let bodies = self.bodies(&function.arguments);
         let arguments = self.arguments(&function.arguments, &bodies)?;
         Functions::all().build(&Call { name, arguments, settings: self.settings })
+    }
+
+    /// What the file that a row comes from says about itself, where the input is a relation of files.
+    fn file_fact(&self, function: &str) -> Result<Option<Typed>> {
+        let is_metadata = |attribute: &crate::analyzer::Attribute| attribute.hidden && attribute.name == "_metadata";
+        let Some(index) = self.scope.columns.iter().position(is_metadata) else { return Ok(None) };
+        let field = match function {
+            "input_file_name" => "file_path",
+            "input_file_block_start" => "file_block_start",
+            _ => "file_block_length",
+        };
+        self.call("extract_value", vec![self.column(index)?, Typed::text(field)]).map(Some)
     }
 
     /// `int(x)`: a cast that is written as a function.

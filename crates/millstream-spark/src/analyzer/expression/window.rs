@@ -175,11 +175,7 @@ impl Resolver<'_> {
                 if scalar == zero {
                     return Ok(WindowFrameBound::CurrentRow);
                 }
-                let (preceding, size) = if scalar < zero {
-                    (true, scalar.arithmetic_negate().map_err(millstream_engine::from_datafusion)?)
-                } else {
-                    (false, scalar)
-                };
+                let (preceding, size) = if scalar < zero { (true, negated(&scalar)?) } else { (false, scalar) };
                 let size = match (units, size) {
                     (WindowFrameUnits::Rows, ScalarValue::Int64(Some(size))) => ScalarValue::UInt64(u64::try_from(size).ok()),
                     (_, size) => size,
@@ -188,6 +184,15 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+/// The same distance in the other direction.
+fn negated(distance: &ScalarValue) -> Result<ScalarValue> {
+    Ok(match distance {
+        ScalarValue::DurationMicrosecond(Some(micros)) => ScalarValue::DurationMicrosecond(micros.checked_neg()),
+        ScalarValue::IntervalYearMonth(Some(months)) => ScalarValue::IntervalYearMonth(months.checked_neg()),
+        number => number.arithmetic_negate().map_err(millstream_engine::from_datafusion)?,
+    })
 }
 
 fn constant(name: &str, index: usize, value: &Typed) -> Result<Expr> {

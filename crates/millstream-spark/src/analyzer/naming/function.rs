@@ -3,6 +3,7 @@
 use arrow::datatypes::{DataType, IntervalUnit};
 use spark_connect_proto::Expression;
 use spark_connect_proto::data_type::Kind;
+use spark_connect_proto::expression::cast::EvalMode;
 use spark_connect_proto::expression::literal::LiteralType;
 use spark_connect_proto::expression::{ExprType, UnresolvedFunction};
 
@@ -77,12 +78,30 @@ const CAPITALS: &[&str] = &[
 ];
 
 /// Functions shown under another name.
-const RENAMED: &[(&str, &str)] =
-    &[("array_agg", "collect_list"), ("dateadd", "date_add"), ("current_database", "current_schema"), ("bitwise_not", "~")];
+const RENAMED: &[(&str, &str)] = &[
+    ("array_agg", "collect_list"),
+    ("dateadd", "date_add"),
+    ("current_database", "current_schema"),
+    ("random", "rand"),
+    ("bitwise_not", "~"),
+];
 
 /// Functions of which only the first argument is shown.
-const FIRST_ARGUMENT_ONLY: &[&str] =
-    &["from_json", "to_json", "from_csv", "to_csv", "from_xml", "to_xml", "first", "first_value", "last", "last_value", "any_value"];
+const FIRST_ARGUMENT_ONLY: &[&str] = &[
+    "schema_of_json",
+    "schema_of_csv",
+    "from_json",
+    "to_json",
+    "from_csv",
+    "to_csv",
+    "from_xml",
+    "to_xml",
+    "first",
+    "first_value",
+    "last",
+    "last_value",
+    "any_value",
+];
 
 /// What Spark shows for arguments that are left out: the function, how many arguments are given, and the text after them.
 const DEFAULTS: &[(&str, usize, &str)] = &[
@@ -138,6 +157,7 @@ const DEFAULTS: &[(&str, usize, &str)] = &[
     ("make_interval", 4, ", 0, 0, 0.000000"),
     ("make_interval", 5, ", 0, 0.000000"),
     ("make_interval", 6, ", 0.000000"),
+    ("try_make_interval", 1, ", 0, 0, 0, 0, 0, 0.000000"),
     ("aggregate", 3, ", lambdafunction(namedlambdavariable(), namedlambdavariable())"),
     ("reduce", 3, ", lambdafunction(namedlambdavariable(), namedlambdavariable())"),
     ("aes_encrypt", 2, ", GCM, DEFAULT, , "),
@@ -336,12 +356,18 @@ impl Writer<'_> {
 
     /// Dates and timestamps plus and minus numbers and intervals, which are functions of their own.
     fn temporal(&self, name: &str, left: &Expression, right: &Expression) -> Option<String> {
+        if name == "*" {
+            // An interval comes first.
+            let of_interval = |kind| matches!(kind, Some(Temporal::Interval | Temporal::Months | Temporal::WholeDays));
+            let swapped = of_interval(self.temporal_kind(right)) && !of_interval(self.temporal_kind(left));
+            return swapped.then(|| format!("({} * {})", self.write(right), self.write(left)));
+        }
         if name != "+" && name != "-" {
             return None;
         }
         let (left_kind, right_kind) = (self.temporal_kind(left)?, self.temporal_kind(right)?);
         let (first, second) = (self.write(left), self.write(right));
-        use Temporal::{Date, Interval, Months, Number, Timestamp, WholeDays};
+        use Temporal::{Date, Interval, Months, Number, Text, Timestamp, WholeDays};
         Some(match (left_kind, name, right_kind) {
             (Date, "+", Number) => format!("date_add({first}, {second})"),
             (Number, "+", Date) => format!("date_add({second}, {first})"),
@@ -349,8 +375,10 @@ impl Writer<'_> {
             (Date, "+", WholeDays) => format!("date_add({first}, extractansiintervaldays({second}))"),
             (WholeDays, "+", Date) => format!("date_add({second}, extractansiintervaldays({first}))"),
             (Date, "-", WholeDays) => format!("date_add({first}, (- extractansiintervaldays({second})))"),
-            (Date | Timestamp, operator, Months | Interval) | (Timestamp, operator, WholeDays) => format!("{first} {operator} {second}"),
-            (Months | Interval, "+", Date | Timestamp) | (WholeDays, "+", Timestamp) => format!("{second} + {first}"),
+            (Date | Timestamp | Text, operator, Months | Interval) | (Timestamp | Text, operator, WholeDays) => {
+                format!("{first} {operator} {second}")
+            }
+            (Months | Interval, "+", Date | Timestamp | Text) | (WholeDays, "+", Timestamp | Text) => format!("{second} + {first}"),
             _ => return None,
         })
     }
@@ -368,8 +396,15 @@ impl Writer<'_> {
                 Some(LiteralType::DayTimeInterval(_) | LiteralType::CalendarInterval(_)) => Some(Temporal::Interval),
                 Some(LiteralType::YearMonthInterval(_)) => Some(Temporal::Months),
                 Some(LiteralType::Integer(_) | LiteralType::Short(_) | LiteralType::Byte(_)) => Some(Temporal::Number),
+                Some(LiteralType::String(_)) => Some(Temporal::Text),
                 _ => None,
             };
+        }
+        // The SQL parser's form of a timestamp.
+        if let Some(ExprType::Cast(cast)) = &expression.expr_type
+            && EvalMode::try_from(cast.eval_mode) == Ok(EvalMode::Ansi)
+        {
+            return Some(Temporal::Timestamp);
         }
         match self.names.data_type(expression)? {
             DataType::Date32 => Some(Temporal::Date),
@@ -377,6 +412,7 @@ impl Writer<'_> {
             DataType::Interval(IntervalUnit::YearMonth) => Some(Temporal::Months),
             DataType::Duration(_) | DataType::Interval(_) => Some(Temporal::Interval),
             DataType::Int8 | DataType::Int16 | DataType::Int32 => Some(Temporal::Number),
+            DataType::Utf8 => Some(Temporal::Text),
             _ => None,
         }
     }
@@ -397,6 +433,7 @@ enum Temporal {
     Interval,
     Months,
     Number,
+    Text,
 }
 
 fn name_of_call(expression: &Expression) -> String {

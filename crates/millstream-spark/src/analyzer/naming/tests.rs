@@ -14,8 +14,19 @@ impl Names for Recorded {
     }
 
     fn data_type(&self, expression: &Expression) -> Option<DataType> {
-        let Some(ExprType::UnresolvedAttribute(attribute)) = &expression.expr_type else { return None };
-        Some(match attribute.unparsed_identifier.as_str() {
+        let name = match &expression.expr_type {
+            Some(ExprType::UnresolvedAttribute(attribute)) => attribute.unparsed_identifier.as_str(),
+            Some(ExprType::UnresolvedFunction(function)) => function.function_name.as_str(),
+            // The start of a window is the one extraction that is added to.
+            Some(ExprType::UnresolvedExtractValue(extract)) => match &extract.child.as_ref()?.expr_type {
+                Some(ExprType::UnresolvedFunction(function)) if function.function_name == "window" => "ts",
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(match name {
+            "make_dt_interval" => DataType::Duration(TimeUnit::Microsecond),
+            "make_ym_interval" => DataType::Interval(IntervalUnit::YearMonth),
             "a" | "b" => DataType::Int32,
             "d" => DataType::Date32,
             "ts" => types::timestamp(),
@@ -23,6 +34,8 @@ impl Names for Recorded {
             "iv" => DataType::Duration(TimeUnit::Microsecond),
             "ym" => DataType::Interval(IntervalUnit::YearMonth),
             "m" => types::map(DataType::Utf8, DataType::Int32, true),
+            "mm" => types::map(DataType::Utf8, DataType::Struct(vec![Field::new("z", DataType::Int32, true)].into()), true),
+            "s" | "k" => DataType::Utf8,
             "st" => DataType::Struct(vec![Field::new("f", DataType::Int32, true)].into()),
             _ => return None,
         })

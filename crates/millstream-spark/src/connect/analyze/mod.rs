@@ -100,11 +100,10 @@ pub(super) async fn answer(session: &Arc<ConnectSession>, request: AnalyzePlanRe
 
 /// The columns of a relation. What the catalog and statements answer is known only by asking them, as in Spark.
 async fn schema_of(session: &Arc<ConnectSession>, relation: &Relation) -> Result<Schema> {
-    let rows = match &relation.rel_type {
-        Some(RelType::Catalog(catalog)) => Some(catalog::run(session, catalog.clone()).await?),
-        _ => statement::run(session, relation).await?,
-    };
-    match rows {
+    if let Some(RelType::Catalog(catalog)) = &relation.rel_type {
+        return catalog::schema(session, catalog.clone()).await;
+    }
+    match statement::run(session, relation).await? {
         Some(rows) => Ok(rows.schema().as_ref().clone()),
         None => session.analyze(relation).await.map(|analyzed| analyzed.schema()),
     }

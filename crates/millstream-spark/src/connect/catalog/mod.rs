@@ -179,6 +179,25 @@ pub(super) async fn run(session: &Arc<ConnectSession>, catalog: Catalog) -> Resu
     }
 }
 
+/// The columns of a catalog relation's rows. A table that it made already is not made again.
+///
+/// # Errors
+/// Those of [`run`].
+pub(super) async fn schema(session: &Arc<ConnectSession>, catalog: Catalog) -> Result<Schema> {
+    let made = match &catalog.cat_type {
+        Some(CatType::CreateTable(asked)) => Some(&asked.table_name),
+        Some(CatType::CreateExternalTable(asked)) => Some(&asked.table_name),
+        _ => None,
+    };
+    if let Some(name) = made {
+        let name = TableName::parse(session, name)?;
+        if let Some(stored) = Warehouse::open(session.host.as_ref())?.table(&name).await? {
+            return stored.columns(session).await;
+        }
+    }
+    run(session, catalog).await.map(|rows| rows.schema().as_ref().clone())
+}
+
 /// `db.t` for a name that is given in two pieces.
 fn qualified(database: Option<&str>, table: &str) -> String {
     match database {
@@ -190,8 +209,7 @@ fn qualified(database: Option<&str>, table: &str) -> String {
 async fn created(session: &Arc<ConnectSession>, name: &str, table: NewTable) -> Result<RecordBatch> {
     let name = TableName::parse(session, name)?;
     let stored = create_table(session, &name, table).await?;
-    let relation = session.engine.table_relation(&stored.format, stored.request(&millstream_core::Options::new())?).await?;
-    Ok(RecordBatch::new_empty(relation.table.schema()))
+    Ok(RecordBatch::new_empty(Arc::new(stored.columns(session).await?)))
 }
 
 /// A schema of the protocol.

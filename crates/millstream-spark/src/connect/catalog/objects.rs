@@ -81,7 +81,7 @@ pub(super) fn databases(warehouse: &Warehouse, names: &[String]) -> Result<Recor
         ("name", texts(names.iter().map(Some))),
         ("catalog", texts(names.iter().map(|_| Some(CATALOG)))),
         ("description", texts(names.iter().map(|name| Some(if name == DEFAULT_DATABASE { "default database" } else { "" })))),
-        ("locationUri", texts(names.iter().map(|name| Some(warehouse.schema_url(name))))),
+        ("locationUri", texts(names.iter().map(|name| Some(warehouse.shown_url(name))))),
     ])
 }
 

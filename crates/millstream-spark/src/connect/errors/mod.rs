@@ -182,6 +182,12 @@ pub(super) fn unsupported(what: &str) -> Error {
     Error::invalid("UNSUPPORTED_FEATURE.NOT_IN_MILLSTREAM", format!("The feature is not supported: {what}")).with_sqlstate("0A000")
 }
 
+/// Spark's refusal of what a table cannot do.
+pub(super) fn table_operation(table: &str, operation: &str) -> Error {
+    let message = format!("The feature is not supported: Table {table} does not support {operation}.");
+    Error::invalid("UNSUPPORTED_FEATURE.TABLE_OPERATION", message).with_sqlstate("0A000")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,7 +19,7 @@ impl Statements<'_> {
             AlterAction::SetProperties(properties) => stored.properties.extend(properties),
             AlterAction::UnsetProperties(keys) => stored.properties.retain(|key, _| !keys.contains(key)),
             AlterAction::As { query, text } if kind == ObjectKind::View => {
-                self.session.analyze(&self.query(query)).await?;
+                self.session.analyze(&self.query(*query)).await?;
                 stored.view = Some(text);
             }
             AlterAction::AddColumns(columns) => {

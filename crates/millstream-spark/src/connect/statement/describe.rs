@@ -25,7 +25,7 @@ fn row(name: &str, value: impl Into<String>, comment: Option<&str>) -> Row {
 impl Statements<'_> {
     pub(super) async fn describe(&self, what: Describe) -> Result<RecordBatch> {
         match what {
-            Describe::Query(query) => rows(columns(&self.session.analyze(&self.query(query)).await?.schema())),
+            Describe::Query(query) => rows(columns(&self.session.analyze(&self.query(*query)).await?.schema())),
             Describe::Table { name, extended, column } => match column {
                 None => self.describe_table(&name, extended).await,
                 Some(column) => self.describe_column(&name, &column).await,
@@ -92,7 +92,7 @@ impl Statements<'_> {
                 Some(text) => lines.push(row("View Text", text.as_str(), Some(""))),
                 None => {
                     lines.push(row("Provider", stored.format.as_str(), Some("")));
-                    lines.push(row("Location", stored.location(), Some("")));
+                    lines.push(row("Location", stored.location().replacen("file:///", "file:/", 1), Some("")));
                 }
             }
             if let Some(comment) = &stored.comment {
@@ -131,7 +131,7 @@ impl Statements<'_> {
             ("Catalog Name", CATALOG.to_owned()),
             ("Namespace Name", database.clone()),
             ("Comment", comment.to_owned()),
-            ("Location", warehouse.schema_url(&database)),
+            ("Location", warehouse.shown_url(&database)),
         ];
         strict(vec![
             ("info_name", texts(facts.iter().map(|(name, _)| Some(name)))),

@@ -24,7 +24,7 @@ impl Statements<'_> {
                 let options: Options = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
                 let path = path.clone().or_else(|| options.get("path").map(str::to_owned));
                 let write = Write {
-                    analyzed: self.session.analyze(&self.query(insert.query)).await?,
+                    analyzed: self.session.analyze(&self.query(insert.query)).await?.stored(),
                     format: provider.to_lowercase(),
                     mode: SaveMode::Overwrite,
                     partition_by: Vec::new(),
@@ -48,7 +48,7 @@ impl Statements<'_> {
             return Err(unsupported("INSERT OVERWRITE of one partition"));
         }
         let query = self.query(with_constants(insert.query, &fixed));
-        let analyzed = self.session.analyze(&query).await?;
+        let analyzed = self.session.analyze(&query).await?.stored();
         let by = if insert.by_name {
             By::Name
         } else if !insert.columns.is_empty() {
@@ -66,9 +66,8 @@ impl Statements<'_> {
         let warehouse = Warehouse::open(self.session.host.as_ref())?;
         let missing = || not_found(&[table.database.clone(), table.table.clone()]);
         let stored = warehouse.table(table).await?.ok_or_else(missing)?;
-        let relation = self.session.engine.table_relation(&stored.format, stored.request(&Options::new())?).await?;
         let constant = |name: &str| fixed.iter().any(|(fixed, _)| fixed.eq_ignore_ascii_case(name));
-        let schema = relation.table.schema();
+        let schema = stored.columns(self.session).await?;
         let free = schema.fields().iter().map(|field| field.name().clone()).filter(|name| !constant(name));
         Ok(free.chain(fixed.iter().map(|(name, _)| name.clone())).collect())
     }

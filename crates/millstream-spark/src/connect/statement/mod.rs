@@ -20,7 +20,7 @@ use spark_connect_proto::{self as proto, Catalog, Expression, Relation, Sql, Wit
 use super::analyze;
 use super::catalog::rows::{done, strict, texts};
 use super::catalog::{self as objects, Warehouse, drop_any_view, drop_database, drop_table};
-use super::errors::unsupported;
+use super::errors::{self, unsupported};
 use super::session::{ConnectSession, GLOBAL_TEMP};
 use crate::sql::parse::{ExplainMode, Name, ObjectKind, Statement, statement as parse};
 use crate::types::quote;
@@ -206,8 +206,7 @@ fn text_of(name: &[String]) -> String {
 
 /// Spark's refusal of what a table cannot do.
 fn table_operation(table: &[String], operation: &str) -> Error {
-    let message = format!("The feature is not supported: Table {} does not support {operation}.", text_of(table));
-    Error::invalid("UNSUPPORTED_FEATURE.TABLE_OPERATION", message).with_sqlstate("0A000")
+    errors::table_operation(&text_of(table), operation)
 }
 
 #[cfg(test)]

@@ -40,4 +40,4 @@ pub(super) async fn close(session: &Arc<ConnectSession>) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

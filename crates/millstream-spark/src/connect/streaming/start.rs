@@ -46,7 +46,7 @@ pub(in crate::connect) async fn start(
     start: WriteStreamOperationStart,
 ) -> Result<WriteStreamOperationStartResult> {
     let input = start.input.as_ref().ok_or_else(|| Error::invalid("INVALID_PLAN_INPUT", "a query to start has no input"))?;
-    let analyzed = session.analyze(input).await?;
+    let analyzed = session.analyze(input).await?.stored();
     if !is_streaming(&analyzed.plan)? {
         return Err(Error::invalid(
             "WRITE_STREAM_NOT_ALLOWED",

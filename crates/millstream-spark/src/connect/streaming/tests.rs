@@ -36,7 +36,7 @@ use crate::connect::session::{ConnectSession, GlobalViews, SessionKey};
 
 /// A process with sinks in memory and a clock that is moved by sleeping on it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TestHost {
+pub(in crate::connect) struct TestHost {
     store: Arc<InMemory>,
     time: Arc<TestTime>,
 }

@@ -78,7 +78,8 @@ fn develop(fraction: u64, exponent: i32, significant: i32) -> (Vec<u8>, i32) {
 
 /// A whole number: its digits, of which those that the number does not determine are rounded away.
 fn whole(fraction: u64, exponent: i32, significant: i32) -> (Vec<u8>, i32) {
-    let value = if exponent >= FRACTION as i32 { fraction << (exponent - FRACTION as i32) } else { fraction >> (FRACTION as i32 - exponent) };
+    let value =
+        if exponent >= FRACTION as i32 { fraction << (exponent - FRACTION as i32) } else { fraction >> (FRACTION as i32 - exponent) };
     // Digits of the power of two that is the distance between numbers here.
     let power = exponent - significant - 1;
     let insignificant = if power > 1 { (power * 30_103 / 100_000).unsigned_abs() } else { 0 };
@@ -109,7 +110,7 @@ trait Integer: Sized {
 /// Digits of `b` / `s` until they tell the number from its neighbours at a distance of `m`, and whether the last is to be rounded up.
 fn digits<I: Integer>(mut b: I, s: I, mut m: I, wide: bool, decimal: &mut i32) -> (Vec<u8>, bool) {
     let mut digits = Vec::with_capacity(18);
-    let mut step = |b: &mut I, m: &mut I| {
+    let step = |b: &mut I, m: &mut I| {
         let digit = b.next_digit(&s);
         m.times_ten();
         let high = match I::compare_sum(b, m, &s) {
@@ -135,11 +136,13 @@ fn digits<I: Integer>(mut b: I, s: I, mut m: I, wide: bool, decimal: &mut i32) -
         (digit, low, high) = step(&mut b, &mut m);
         digits.push(digit);
     }
-    let round_up = high && (!low || match I::compare_sum(&b, &b, &s) {
-        Ordering::Less => false,
-        Ordering::Equal => digits.last().is_some_and(|digit| digit % 2 == 1),
-        Ordering::Greater => true,
-    });
+    let round_up = high
+        && (!low
+            || match I::compare_sum(&b, &b, &s) {
+                Ordering::Less => false,
+                Ordering::Equal => digits.last().is_some_and(|digit| digit % 2 == 1),
+                Ordering::Greater => true,
+            });
     (digits, round_up)
 }
 

@@ -65,6 +65,8 @@ fn from_timestamps(conversion: &Conversion, values: &ArrayRef, is_instant: bool,
         }
         _ => {
             let seconds: Int64Array = times.unary(|time| time.div_euclid(MICROS_PER_SECOND));
+            // Unlike numbers, timestamps do not wrap.
+            let target = Target { mode: if target.mode == CastMode::Legacy { CastMode::Try } else { target.mode }, ..target };
             return Numbers::Integers(seconds).convert(&target, Units::DAY_TO_SECOND);
         }
     };

@@ -13,8 +13,8 @@ use arrow::datatypes::{
 };
 use millstream_core::{Error, Result};
 
-use super::java_double::{digits_of_f32, digits_of_f64};
 use super::interval::{Units, push_calendar, push_day_time, push_year_month};
+use super::java_double::{digits_of_f32, digits_of_f64};
 use crate::functions::TimeZone;
 use crate::functions::datetime::format::{format_date, format_timestamp, format_timestamp_ntz, push_fraction};
 

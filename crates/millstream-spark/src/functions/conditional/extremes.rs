@@ -8,7 +8,7 @@ use millstream_core::{Error, Result};
 
 use super::comparison::require_orderable;
 use super::floats::normalized;
-use crate::functions::{Arguments, Call, Functions, Kernel, Typed, kernel};
+use crate::functions::{Arguments, Call, Functions, Kernel, Typed, coercion, kernel};
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("greatest", |call| extreme(call, true));
@@ -17,7 +17,7 @@ pub(super) fn register(functions: &mut Functions) {
 
 fn extreme(call: &Call<'_>, greatest: bool) -> Result<Typed> {
     call.arity(2..=usize::MAX)?;
-    let (data_type, values) = call.common(0)?;
+    let (data_type, values) = coercion::to_type(call.name, call.values_from(0)?, call.settings, coercion::common_type_without_text)?;
     require_orderable(call.name, &data_type)?;
     let nullable = values.iter().all(|value| value.nullable);
     let metadata = values.first().map(|value| value.metadata.clone()).unwrap_or_default();

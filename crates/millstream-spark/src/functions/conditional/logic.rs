@@ -58,18 +58,23 @@ fn booleans(symbol: &str, left: Typed, right: Typed, settings: &Settings) -> Res
     Ok((cast::implicit(left, &Boolean, settings)?, cast::implicit(right, &Boolean, settings)?))
 }
 
-/// Two conditions by `AND` or `OR`. The right one is not computed where the left one decides, if computing it could fail: the engine alone
-/// computes it for whole batches.
+/// Two conditions by `AND` or `OR`.
 fn connect(operator: Operator, left: Typed, right: Typed) -> Typed {
     let nullable = left.nullable || right.nullable;
-    let both = binary_expr(left.expr.clone(), operator, right.expr.clone());
-    let expr = if may_fail(&right.expr) && left.as_literal().is_none() {
-        let decided = if operator == Operator::And { Expr::Not(Box::new(left.expr)) } else { left.expr };
-        case(vec![(decided, lit(operator != Operator::And))], Some(both), true)
-    } else {
-        both
-    };
+    let expr =
+        if left.as_literal().is_some() { binary_expr(left.expr, operator, right.expr) } else { connected(operator, left.expr, right.expr) };
     Typed::new(expr, DataType::Boolean, nullable)
+}
+
+/// Two conditions by `AND` or `OR`. The right one is not computed where the left one decides, if computing it could fail: the engine alone
+/// computes it for whole batches.
+pub(super) fn connected(operator: Operator, left: Expr, right: Expr) -> Expr {
+    let both = binary_expr(left.clone(), operator, right.clone());
+    if !may_fail(&right) {
+        return both;
+    }
+    let decided = if operator == Operator::And { Expr::Not(Box::new(left)) } else { left };
+    case(vec![(decided, lit(operator != Operator::And))], Some(both), true)
 }
 
 /// A `CASE` whose branches are computed only for their own rows. The engine's optimizer turns a `CASE` of conditions into `AND` and `OR`,
@@ -129,7 +134,7 @@ const SAFE: &[&str] = &[
 ];
 
 /// Whether computing the expression for a row can fail.
-fn may_fail(expr: &Expr) -> bool {
+pub(super) fn may_fail(expr: &Expr) -> bool {
     let mut fails = false;
     let walked = expr.apply(|part| {
         if let Expr::ScalarFunction(call) = part {

@@ -4,10 +4,15 @@ mod branches;
 mod comparison;
 mod extremes;
 mod floats;
+mod guard;
 mod logic;
 mod nulls;
 #[cfg(test)]
 mod tests;
+
+use std::sync::Arc;
+
+use datafusion::optimizer::OptimizerRule;
 
 use super::Functions;
 
@@ -20,4 +25,9 @@ pub(super) fn register(functions: &mut Functions) {
     branches::register(functions);
     nulls::register(functions);
     extremes::register(functions);
+}
+
+/// The rule that keeps filters from failing on rows that other conditions leave out. It comes last.
+pub(crate) fn filter_guard() -> Arc<dyn OptimizerRule + Send + Sync> {
+    Arc::new(guard::FilterGuard)
 }

@@ -124,3 +124,25 @@ fn simplify(value: crate::functions::Typed) -> crate::functions::Typed {
     let simplifier = ExprSimplifier::new(SimplifyContext::builder().with_schema(schema).build());
     crate::functions::Typed { expr: simplifier.simplify(value.expr).unwrap(), ..value }
 }
+
+/// `where d <> 0` and then `where 10 / d > 3`, in either order of writing them into one plan, leave zero out before dividing.
+#[test]
+fn filters_that_can_fail_run_after_the_others() {
+    use arrow::array::RecordBatch;
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::prelude::SessionContext;
+    let settings = Settings::default();
+    let values: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), Some(2), Some(0), Some(3), None, Some(20)]));
+    let d = column("d", &values);
+    let not_zero = call("!=", vec![d.clone(), constant("0")], &settings).unwrap();
+    let quotient = call("/", vec![constant("10"), d], &settings).unwrap();
+    let large = call(">", vec![quotient, constant("3")], &settings).unwrap();
+    let schema = Arc::new(Schema::new(vec![Field::new("d", DataType::Int32, true)]));
+    let context = SessionContext::new();
+    context.add_optimizer_rule(super::filter_guard());
+    let batch = RecordBatch::try_new(schema, vec![values]).unwrap();
+    let frame = context.read_batch(batch).unwrap().filter(not_zero.expr).unwrap().filter(large.expr).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let rows: usize = runtime.block_on(frame.collect()).unwrap().iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(rows, 3);
+}

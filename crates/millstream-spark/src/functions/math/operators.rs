@@ -41,6 +41,8 @@ fn binary(call: &Call<'_>, operation: Operation, overflow: Overflow) -> Result<T
 /// Arithmetic of numbers, after bringing both sides to types that the operator takes.
 pub(super) fn numeric(operation: Operation, overflow: Overflow, left: Typed, right: Typed, settings: &Settings) -> Result<Typed> {
     let symbol = operation.symbol();
+    // Null divided by anything is a double.
+    let left = if operation == Operation::Divide && left.data_type == DataType::Null { Typed::null(&DataType::Float64) } else { left };
     let (mut left, mut right) = operands(symbol, left, right, settings, is_numeric, "numbers or intervals")?;
     if operation == Operation::Divide
         && (is_integral(&left.data_type) && is_integral(&right.data_type) || left.data_type == DataType::Float32)
@@ -131,6 +133,9 @@ pub(in crate::functions) fn operands(
     let Some(common) = common else {
         return Err(faults::operands_differ(symbol, &left.data_type, &right.data_type));
     };
+    if is_ansi_interval(&common) && left.metadata != right.metadata {
+        return Err(faults::operands_differ(symbol, &left.data_type, &right.data_type));
+    }
     if !accepts(&common) {
         return Err(faults::operands_wrong(symbol, expected, &common));
     }
@@ -227,9 +232,6 @@ fn temporal(call: &Call<'_>, operation: Operation, overflow: Overflow, left: &Ty
         },
         Operation::Multiply if interval(l) || interval(r) => {
             let (interval_side, number) = if interval(l) { (left, right) } else { (right, left) };
-            if !(is_numeric(&number.data_type) || matches!(number.data_type, Null | Utf8)) {
-                return Some(Err(faults::operands_differ("*", l, r)));
-            }
             build("multiply_interval", vec![interval_side.clone(), number.clone()])
         }
         Operation::Divide if interval(l) => build("divide_interval", vec![left.clone(), right.clone()]),
@@ -242,7 +244,12 @@ fn temporal(call: &Call<'_>, operation: Operation, overflow: Overflow, left: &Ty
 fn intervals(operation: Operation, overflow: Overflow, left: &Typed, right: &Typed) -> Result<Typed> {
     let symbol = operation.symbol();
     if left.data_type != right.data_type {
-        return Err(faults::unexpected_type(symbol, 0, "interval of the same kind", &left.data_type));
+        let months = right.data_type == DataType::Interval(IntervalUnit::YearMonth);
+        return Err(if operation == Operation::Subtract && months {
+            faults::operands_differ(symbol, &left.data_type, &right.data_type)
+        } else {
+            faults::unexpected_type(symbol, 0, "interval of the same kind", &left.data_type)
+        });
     }
     let nullable = left.nullable || right.nullable || overflow == Overflow::Null;
     let arithmetic = IntervalArithmetic { operation, overflow };

@@ -81,31 +81,40 @@ fn sentences(text: &str) -> Vec<&str> {
     sentences
 }
 
-/// The words: letters and digits, joined by single apostrophes, points, commas and underscores between them.
+/// The words: letters and digits, joined by single apostrophes, points, commas, hyphens and underscores between them. An amount of money
+/// begins with its sign and is no word.
 fn words_of(sentence: &str) -> impl Iterator<Item = &str> {
     let mut rest = sentence;
     std::iter::from_fn(move || {
-        let start = rest.find(|c: char| c.is_alphanumeric() || c == '_')?;
-        let word = rest.get(start..)?;
-        let mut end = word.len();
-        let mut characters = word.char_indices().peekable();
-        let mut before = ' ';
-        while let Some((at, character)) = characters.next() {
-            let inside = character.is_alphanumeric() || character == '_';
-            let next = characters.peek().map_or(' ', |(_, next)| *next);
-            let joins = match character {
-                '\'' | '’' | ':' => before.is_alphabetic() && next.is_alphabetic(),
-                '.' => (before.is_alphabetic() && next.is_alphabetic()) || (before.is_numeric() && next.is_numeric()),
-                ',' => before.is_numeric() && next.is_numeric(),
-                _ => false,
-            };
-            if !inside && !joins {
-                end = at;
-                break;
+        loop {
+            let (skipped, word) = rest.split_at(rest.find(|c: char| c.is_alphanumeric() || c == '_')?);
+            let (word, behind) = word.split_at(end_of_word(word));
+            rest = behind;
+            if !(skipped.ends_with(['$', '£', '€', '¥']) && word.starts_with(char::is_numeric)) {
+                return Some(word);
             }
-            before = character;
         }
-        rest = word.get(end..)?;
-        word.get(..end)
     })
+}
+
+/// Where the word that a text begins with ends.
+fn end_of_word(text: &str) -> usize {
+    let mut before = ' ';
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        let next = characters.peek().map_or(' ', |(_, next)| *next);
+        let between_letters = before.is_alphabetic() && next.is_alphabetic();
+        let between_digits = before.is_numeric() && next.is_numeric();
+        let belongs = match character {
+            '\'' | '’' | '-' => between_letters,
+            '.' => between_letters || between_digits,
+            ',' => between_digits,
+            other => other.is_alphanumeric() || other == '_',
+        };
+        if !belongs {
+            return at;
+        }
+        before = character;
+    }
+    text.len()
 }

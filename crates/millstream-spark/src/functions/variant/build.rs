@@ -29,6 +29,12 @@ pub(super) fn register(functions: &mut Functions) {
         call.arity(1..=1)?;
         Ok(scalar("is_variant_null", IsVariantNull, vec![variant(call)?], DataType::Boolean, false))
     });
+    functions.add("is_valid_variant", |call| {
+        call.arity(1..=1)?;
+        let variant = variant(call)?;
+        let nullable = variant.nullable;
+        Ok(scalar("is_valid_variant", IsValidVariant, vec![variant], DataType::Boolean, nullable))
+    });
     functions.add("schema_of_variant", |call| {
         call.arity(1..=1)?;
         Ok(scalar("schema_of_variant", SchemaOfVariant, vec![variant(call)?], DataType::Utf8, true))
@@ -37,7 +43,7 @@ pub(super) fn register(functions: &mut Functions) {
 }
 
 /// What a column of variants carries with it.
-fn metadata() -> HashMap<String, String> {
+pub(super) fn metadata() -> HashMap<String, String> {
     HashMap::from([(VARIANT.to_owned(), "true".to_owned())])
 }
 
@@ -46,7 +52,7 @@ fn field() -> Field {
 }
 
 /// The first argument, which must be a variant.
-fn variant(call: &Call<'_>) -> Result<Typed> {
+pub(super) fn variant(call: &Call<'_>) -> Result<Typed> {
     let value = call.value(0)?;
     if is_variant(&value.to_field("value")) {
         return Ok(value.clone());
@@ -169,6 +175,18 @@ impl Kernel for IsVariantNull {
         let parts = Parts::of(&variants)?;
         let is_null = |row: usize| Some(variants.is_valid(row) && matches!(parts.get(row).value(), Some(Value::Null)));
         Ok(std::sync::Arc::new((0..variants.len()).map(is_null).collect::<BooleanArray>()))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct IsValidVariant;
+
+impl Kernel for IsValidVariant {
+    fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+        let variants = arguments.array(0)?;
+        let parts = Parts::of(&variants)?;
+        // What has a type in all of its parts can be read.
+        Rows::of(arguments)?.booleans(|row| Ok(Some(schema_of(parts.get(row.at())).is_some())))
     }
 }
 

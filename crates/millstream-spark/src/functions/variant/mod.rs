@@ -2,6 +2,7 @@
 
 mod build;
 mod builder;
+mod explode;
 mod get;
 mod json;
 mod object;
@@ -17,6 +18,7 @@ use super::{Functions, faults};
 use crate::types;
 use value::Variant;
 
+pub use explode::variant_explode_values;
 pub(crate) use json::{from_json, write_json};
 
 pub(super) fn register(functions: &mut Functions) {

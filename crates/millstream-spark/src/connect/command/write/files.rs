@@ -14,7 +14,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use spark_connect_proto::write_operation::SaveMode;
 
-use super::{Session, Write, check_partitions, open, write_rows};
+use super::{Session, Write, check_partitions, is_dynamic, open, write_rows};
 use crate::connect::execute::named_plan;
 use crate::connect::host::Host;
 
@@ -42,7 +42,7 @@ pub(super) async fn save(session: &Session, write: Write, path: &str) -> Result<
         SaveMode::Ignore if !before.is_empty() => return Ok(()),
         _ => {}
     }
-    let dynamic = write.mode == SaveMode::Overwrite && !write.partition_by.is_empty() && is_dynamic(session, &write);
+    let dynamic = write.mode == SaveMode::Overwrite && !write.partition_by.is_empty() && is_dynamic(session, &write.options);
     let partitioned = !write.partition_by.is_empty();
     let overwrite = write.mode == SaveMode::Overwrite;
     let inner = open(session, &write, Some(path)).await?;
@@ -58,10 +58,14 @@ pub(super) async fn save(session: &Session, write: Write, path: &str) -> Result<
     folder.succeed().await
 }
 
-/// Whether only the partitions that get rows are replaced.
-fn is_dynamic(session: &Session, write: &Write) -> bool {
-    let mode = write.options.get("partitionOverwriteMode").map(str::to_owned);
-    mode.or_else(|| session.confs.get("spark.sql.sources.partitionOverwriteMode")).is_some_and(|mode| mode.eq_ignore_ascii_case("dynamic"))
+/// Removes the files of a folder.
+///
+/// # Errors
+/// `FILE_WRITE_FAILED`.
+pub(in crate::connect) async fn clear(session: &Session, path: &str) -> Result<()> {
+    let folder = Folder { place: session.host.open(path)? };
+    let files = folder.files().await?;
+    folder.delete(files.iter()).await
 }
 
 fn parent(file: &Path) -> String {

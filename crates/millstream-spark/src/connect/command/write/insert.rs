@@ -8,7 +8,7 @@ use millstream_core::{Error, Options, Result};
 use millstream_engine::from_datafusion;
 use spark_connect_proto::write_operation::SaveMode;
 
-use super::{Session, Write, files, open, write_rows};
+use super::{Session, Write, files, is_dynamic, open, write_rows};
 use crate::analyzer::{Analyzed, Attribute};
 use crate::connect::catalog::{Stored, TableName, Warehouse, not_found};
 use crate::connect::errors::unsupported;
@@ -45,8 +45,7 @@ pub(in crate::connect) async fn into_table(
     if stored.view.is_some() {
         return Err(unsupported("inserting into a view"));
     }
-    let relation = session.engine.table_relation(&stored.format, stored.request(&Options::new())?).await?;
-    let table = relation.table.schema();
+    let table = stored.columns(session).await?;
     let evolves = options.get("mergeSchema").or_else(|| options.get("overwriteSchema")).is_some_and(|value| value == "true");
     let (analyzed, plan) = if evolves && *by == By::Name {
         let plan = crate::connect::execute::named_plan(analyzed.clone(), session.settings().case_sensitive)?;
@@ -64,6 +63,9 @@ pub(in crate::connect) async fn into_table(
     };
     match stored.format.as_str() {
         "delta" => {
+            if overwrite && !write.partition_by.is_empty() && is_dynamic(session, &write.options) {
+                return Err(unsupported("overwriting partitions of a Delta table"));
+            }
             let sink = open(session, &write, Some(stored.location())).await?;
             write_rows(session, plan, sink, if overwrite { OutputMode::Complete } else { OutputMode::Append }).await
         }

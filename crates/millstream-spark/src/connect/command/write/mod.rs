@@ -26,6 +26,7 @@ use crate::connect::errors::{incomplete, unsupported};
 use crate::connect::execute::named_plan;
 use files::FORMATS;
 
+pub(in crate::connect) use files::clear;
 pub(in crate::connect) use insert::{By, into_table};
 pub(in crate::connect) use table::{create_as, replace_as};
 
@@ -43,7 +44,7 @@ pub(in crate::connect) struct Write {
 impl Write {
     async fn new(session: &Session, input: Option<&Relation>, format: Option<String>, mode: SaveMode) -> Result<Self> {
         let input = input.ok_or_else(|| incomplete("WriteOperation.input"))?;
-        let analyzed = session.analyze(input).await?;
+        let analyzed = session.analyze(input).await?.stored();
         refuse_streaming(&analyzed.plan, "write")?;
         let format = format.filter(|format| !format.is_empty()).unwrap_or_default().to_lowercase();
         let mode = if mode == SaveMode::Unspecified { SaveMode::ErrorIfExists } else { mode };
@@ -183,6 +184,7 @@ pub(in crate::connect) async fn save(session: &Session, mut write: Write, path: 
 async fn open(session: &Session, write: &Write, path: Option<&str>) -> Result<Arc<dyn Sink>> {
     let mut options = write.options.clone();
     options.remove("path");
+    options.remove(OVERWRITE_MODE);
     let format = write.format.as_str();
     if format != "delta" && options.get("timeZone").is_none() {
         options.set("timeZone", session.confs.time_zone());
@@ -195,6 +197,16 @@ async fn open(session: &Session, write: &Write, path: Option<&str>) -> Result<Ar
     }
     let request = WriteRequest { path: path.map(str::to_owned), partition_by: write.partition_by.clone(), options, query_name: None };
     session.engine.registry().sink(format)?.sink(&request).await
+}
+
+/// The option, and the end of the setting, that says whether only partitions that get rows are replaced.
+const OVERWRITE_MODE: &str = "partitionOverwriteMode";
+
+/// Whether only the partitions that get rows are replaced.
+fn is_dynamic(session: &Session, options: &Options) -> bool {
+    let mode = options.get(OVERWRITE_MODE).map(str::to_owned);
+    let mode = mode.or_else(|| session.confs.get("spark.sql.sources.partitionOverwriteMode"));
+    mode.is_some_and(|mode| mode.eq_ignore_ascii_case("dynamic"))
 }
 
 /// Runs a plan once into a sink.

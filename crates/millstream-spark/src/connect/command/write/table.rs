@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use futures::TryStreamExt;
 use millstream_core::sink::OutputMode;
-use millstream_core::{Error, ErrorKind, Options, Result};
+use millstream_core::{Error, ErrorKind, Result};
 use object_store::ObjectStore;
 use spark_connect_proto::write_operation::SaveMode;
 
 use super::insert::{By, into_table};
-use super::{Session, Write, files, open, write_rows};
+use super::{OVERWRITE_MODE, Session, Write, files, is_dynamic, open, write_rows};
 use crate::connect::catalog::{NewTable, Stored, TableName, Warehouse, not_found, table_exists};
 use crate::connect::errors::unsupported;
 use crate::connect::execute::named_plan;
@@ -32,17 +32,13 @@ pub(super) async fn save_delta(session: &Session, write: Write, path: &str) -> R
         }
     }
     let mode = if write.mode == SaveMode::Overwrite { OutputMode::Complete } else { OutputMode::Append };
-    if mode == OutputMode::Complete && (write.options.get("replaceWhere").is_some() || is_dynamic(session, &write.options)) {
+    let partly = write.options.get("replaceWhere").is_some() || (!write.partition_by.is_empty() && is_dynamic(session, &write.options));
+    if mode == OutputMode::Complete && partly {
         return Err(unsupported("overwriting a part of a Delta table"));
     }
     let sink = open(session, &write, Some(path)).await?;
     let plan = named_plan(write.analyzed, session.settings().case_sensitive)?;
     write_rows(session, plan, sink, mode).await
-}
-
-fn is_dynamic(session: &Session, options: &Options) -> bool {
-    let mode = options.get("partitionOverwriteMode").map(str::to_owned);
-    mode.or_else(|| session.confs.get("spark.sql.sources.partitionOverwriteMode")).is_some_and(|mode| mode.eq_ignore_ascii_case("dynamic"))
 }
 
 async fn has_log(session: &Session, path: &str) -> Result<bool> {
@@ -149,6 +145,8 @@ async fn fill(
     write.format.clone_from(&stored.format);
     write.mode = mode;
     write.options.remove("path");
+    // A new table has all of the rows, whatever the session says about partitions.
+    write.options.set(OVERWRITE_MODE, "static");
     let kept = without_writer_options(stored);
     match write.format.as_str() {
         "delta" => save_delta(session, write, &location).await?,
@@ -182,6 +180,6 @@ pub(super) async fn overwrite_partitions(session: &Session, mut write: Write, na
     write.format.clone_from(&stored.format);
     write.partition_by.clone_from(&stored.partition_by);
     write.mode = SaveMode::Overwrite;
-    write.options.set("partitionOverwriteMode", "dynamic");
+    write.options.set(OVERWRITE_MODE, "dynamic");
     files::save(session, write, stored.location()).await
 }

@@ -66,6 +66,7 @@ const NOT_COLUMN_ALIASES: &[&str] = &[
     "ON",
     "USING",
     "JOIN",
+    "FOR",
 ];
 
 impl Parser<'_> {

@@ -41,7 +41,7 @@ impl Parser<'_> {
     }
 
     /// `WITH a AS (…), b (x, y) AS (…)`.
-    fn common_tables(&mut self) -> Result<Vec<Relation>, Diagnostic> {
+    pub(in crate::sql::parse) fn common_tables(&mut self) -> Result<Vec<Relation>, Diagnostic> {
         let position = self.position();
         self.cursor.expect(&["WITH"])?;
         if self.cursor.is("RECURSIVE") && self.nth_is_word(1) && !self.cursor.nth_is(1, "AS") {
@@ -247,7 +247,7 @@ fn constant_count(value: &Expression) -> Constant {
 }
 
 /// A query with the queries that it refers to.
-pub(super) fn with_references(query: Relation, references: Vec<Relation>) -> Relation {
+pub(in crate::sql::parse) fn with_references(query: Relation, references: Vec<Relation>) -> Relation {
     if references.is_empty() {
         return query;
     }

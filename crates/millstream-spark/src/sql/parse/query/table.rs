@@ -186,9 +186,7 @@ impl Parser<'_> {
             let bucket = self.cursor.integer("a bucket")?;
             self.cursor.expect(&["OUT", "OF"])?;
             let of = self.cursor.integer("the number of buckets")?;
-            #[expect(clippy::cast_precision_loss, reason = "a fraction is as near as it can be")]
-            let fraction = bucket as f64 / of.max(1) as f64;
-            fraction
+            bucket as f64 / of.max(1) as f64
         } else {
             let value = self.expression()?;
             if self.cursor.eat(&["ROWS"]) {

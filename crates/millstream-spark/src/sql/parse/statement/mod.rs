@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use spark_connect_proto::{Expression, MergeIntoTableCommand, Relation};
 
 use super::parser::Parser;
+use super::query::with_references;
 use crate::sql::Diagnostic;
 
 /// A name in its parts, outermost first.
@@ -341,7 +342,7 @@ pub(crate) enum AlterAction {
     /// `AS …` of a view.
     As {
         /// The query.
-        query: Relation,
+        query: Box<Relation>,
         /// Its text.
         text: String,
     },
@@ -387,7 +388,7 @@ pub(crate) enum Describe {
         extended: bool,
     },
     /// A query.
-    Query(Relation),
+    Query(Box<Relation>),
 }
 
 /// `SHOW`.
@@ -577,6 +578,18 @@ impl Parser<'_> {
 
     /// A query, or `WITH … INSERT INTO …`.
     fn query_or_insert(&mut self) -> Result<Statement, Diagnostic> {
+        if self.cursor.is("WITH") {
+            let (mark, positional) = (self.cursor.mark(), self.positional);
+            let tables = self.common_tables()?;
+            if self.cursor.is("INSERT") {
+                return Ok(match self.insert()? {
+                    Statement::Insert(insert) => Statement::Insert(Insert { query: with_references(insert.query, tables), ..insert }),
+                    other => other,
+                });
+            }
+            self.reset(mark);
+            self.positional = positional;
+        }
         self.query().map(Statement::Query)
     }
 

@@ -115,7 +115,7 @@ impl Parser<'_> {
             self.cursor.advance();
         }
         if self.at_query(0) {
-            return Ok(Statement::Describe(Describe::Query(self.query()?)));
+            return Ok(Statement::Describe(Describe::Query(Box::new(self.query()?))));
         }
         if self.nth_is_word(1) {
             self.cursor.eat(&["TABLE"]);

@@ -52,7 +52,7 @@ impl Parser<'_> {
         if kind == ObjectKind::View {
             self.cursor.eat(&["AS"]);
             let mark = self.cursor.mark();
-            let query = self.query()?;
+            let query = Box::new(self.query()?);
             return Ok(AlterAction::As { query, text: self.text_since(mark).to_owned() });
         }
         if self.cursor.eat(&["ADD", "COLUMNS"]) || self.cursor.eat(&["ADD", "COLUMN"]) {

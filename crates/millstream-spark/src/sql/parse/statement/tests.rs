@@ -87,6 +87,8 @@ fn inserts_say_where_and_what() {
     let keys: Vec<(&str, bool)> = partition.partition.iter().map(|(name, value)| (name.as_str(), value.is_some())).collect();
     assert_eq!(keys, [("p", true), ("q", false)]);
     assert!(insert("INSERT INTO t REPLACE WHERE a > 1 SELECT 1").replace_where.is_some());
+    let with = insert("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a");
+    assert!(matches!(with.query.rel_type, Some(spark_connect_proto::relation::RelType::WithRelations(_))));
     assert_eq!(
         insert("INSERT OVERWRITE DIRECTORY '/x' USING csv OPTIONS (sep ';') SELECT 1").target,
         InsertTarget::Directory { path: Some("/x".to_owned()), provider: "csv".to_owned(), options: properties(&[("sep", ";")]) }

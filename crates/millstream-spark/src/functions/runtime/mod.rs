@@ -1,5 +1,6 @@
-//! What fits nowhere else: typeof, uuid, version, raise_error and their like.
+//! About the program itself: types of values, identifiers, the session, errors on purpose.
 
+mod bitmap;
 mod error;
 mod identifier;
 
@@ -9,6 +10,7 @@ use super::{Call, Functions, Typed};
 use crate::types;
 
 pub(super) fn register(functions: &mut Functions) {
+    bitmap::register(functions);
     error::register(functions);
     identifier::register(functions);
     functions.add("typeof", |call| {
