@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Int32Type};
 use millstream_core::{Error, Result};
 
 use super::super::downcast::{self, arrow_error};
-use super::super::{Arguments, Call, Functions, Kernel, Typed, cast, coercion, faults, keys, nested, scalar};
+use super::super::{Arguments, Call, Functions, Kernel, Typed, cast, faults, keys, nested, scalar};
 use super::{array, exact_int, index_of_zero};
 use crate::types;
 
@@ -217,8 +217,7 @@ fn array_size(call: &Call<'_>) -> Result<Typed> {
     Ok(scalar("array_size", Size { of_null: None }, vec![value], DataType::Int32, nullable))
 }
 
-/// Whether a value can be an index under the session's rules.
-pub(super) fn is_index(data_type: &DataType, settings: &super::Settings) -> bool {
+/// Whether a value can be an index: a whole number or null.
+pub(super) fn is_index(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Null)
-        || !settings.ansi && coercion::implicitly_castable(data_type, &DataType::Int32, settings)
 }

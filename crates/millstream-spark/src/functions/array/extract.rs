@@ -32,7 +32,7 @@ fn extract_value(call: &Call<'_>) -> Result<Typed> {
                 let field = fields.get(index).cloned().ok_or_else(|| Error::internal("the field was found"))?;
                 Ok(field_of_each(value.clone(), index, &field, element.is_nullable()))
             }
-            _ if access::is_index(&key.data_type, call.settings) => {
+            _ if access::is_index(&key.data_type) => {
                 let index = cast::implicit(key, &DataType::Int32, call.settings)?;
                 access::element("get_array_item", value, index, Indexing::FromZero { fails: call.settings.ansi })
             }
