@@ -51,6 +51,8 @@ pub(super) enum Source {
         relation: Arc<Relation>,
         /// The name that its columns can be called by; empty for that of the plan itself.
         qualifier: Vec<String>,
+        /// Whether it is read as a stream, and so must be one.
+        streaming: bool,
     },
     /// A relation that the engine reads.
     Table {
@@ -65,6 +67,8 @@ pub(super) enum Source {
         analyzed: Analyzed,
         /// The name that its columns can be called by; empty if none.
         qualifier: Vec<String>,
+        /// Whether it is read as a stream, and so must be one.
+        streaming: bool,
     },
     /// The bytes of a local relation: one message, or data in several parts with the schema.
     Local {
@@ -112,12 +116,12 @@ pub(super) async fn gather(relation: &Relation, leaves: &dyn Leaves) -> Result<G
             .with_sqlstate("54K00"));
         }
         let source = match walk.plans.get(&sources.len()) {
-            Some(plan) => Source::Plan { relation: plan.clone(), qualifier: Vec::new() },
+            Some(plan) => Source::Plan { relation: plan.clone(), qualifier: Vec::new(), streaming: false },
             None => match look_up(&leaf, leaves).await? {
-                Source::Plan { relation, qualifier } => {
+                Source::Plan { relation, qualifier, streaming } => {
                     let mut view = relation.as_ref().clone();
                     walk.relation(&mut view, &mut Vec::new(), depth + 1)?;
-                    Source::Plan { relation: Arc::new(view), qualifier }
+                    Source::Plan { relation: Arc::new(view), qualifier, streaming }
                 }
                 source => source,
             },
@@ -133,12 +137,12 @@ async fn look_up(leaf: &Relation, leaves: &dyn Leaves) -> Result<Source> {
             Some(read::ReadType::NamedTable(table)) => {
                 let parts = name_parts(&table.unparsed_identifier)?;
                 let options: Options = table.options.iter().collect();
-                Ok(found(leaves.named(&parts, read.is_streaming, &options).await?, parts))
+                Ok(found(leaves.named(&parts, read.is_streaming, &options).await?, parts, read.is_streaming))
             }
-            Some(read::ReadType::DataSource(source)) => Ok(found(leaves.source(source, read.is_streaming).await?, Vec::new())),
+            Some(read::ReadType::DataSource(source)) => Ok(found(leaves.source(source, read.is_streaming).await?, Vec::new(), false)),
             None => Err(incomplete("what is read")),
         },
-        Some(RelType::CachedRemoteRelation(cached)) => Ok(found(leaves.remote(&cached.relation_id).await?, Vec::new())),
+        Some(RelType::CachedRemoteRelation(cached)) => Ok(found(leaves.remote(&cached.relation_id).await?, Vec::new(), false)),
         Some(RelType::CachedLocalRelation(cached)) => {
             let bytes = leaves.cached(&cached.hash).await?;
             let local = spark_connect_proto::LocalRelation::decode(bytes.as_ref()).map_err(|error| {
@@ -161,11 +165,11 @@ async fn look_up(leaf: &Relation, leaves: &dyn Leaves) -> Result<Source> {
     }
 }
 
-fn found(leaf: Leaf, qualifier: Vec<String>) -> Source {
+fn found(leaf: Leaf, qualifier: Vec<String>, streaming: bool) -> Source {
     match leaf {
-        Leaf::View(relation) => Source::Plan { relation: Arc::new(relation), qualifier },
+        Leaf::View(relation) => Source::Plan { relation: Arc::new(relation), qualifier, streaming },
         Leaf::Table(provider) => Source::Table { provider, qualifier },
-        Leaf::Analyzed(analyzed) => Source::Analyzed { analyzed, qualifier },
+        Leaf::Analyzed(analyzed) => Source::Analyzed { analyzed, qualifier, streaming },
     }
 }
 

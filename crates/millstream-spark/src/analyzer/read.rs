@@ -7,9 +7,9 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast};
-use millstream_core::Result;
+use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
-use millstream_engine::plan::result_schema;
+use millstream_engine::plan::{is_streaming, result_schema};
 use spark_connect_proto::CachedRemoteRelation;
 
 use super::columns::{item, project};
@@ -24,16 +24,18 @@ impl Analyzer<'_> {
     /// What a leaf stands for.
     pub(super) fn leaf(&self, leaf: &CachedRemoteRelation) -> Result<Node> {
         match self.gathered.source(leaf)? {
-            Source::Plan { relation, qualifier } => {
+            Source::Plan { relation, qualifier, streaming } => {
                 let node = self.relation(relation, None)?.closed();
+                check_streaming(&node, *streaming, qualifier)?;
                 Ok(if qualifier.is_empty() { node } else { called(node, qualifier) })
             }
             Source::Table { provider, qualifier } => {
                 let node = scan(provider.clone(), qualifier)?;
                 Ok(if qualifier.is_empty() { node } else { called(node, &completed(qualifier)) })
             }
-            Source::Analyzed { analyzed, qualifier } => {
+            Source::Analyzed { analyzed, qualifier, streaming } => {
                 let node = renewed(analyzed)?;
+                check_streaming(&node, *streaming, qualifier)?;
                 Ok(if qualifier.is_empty() { node } else { called(node, qualifier) })
             }
             Source::Local { data, schema } => {
@@ -42,6 +44,18 @@ impl Analyzer<'_> {
             }
         }
     }
+}
+
+/// What is read as a stream must be one.
+fn check_streaming(node: &Node, streaming: bool, name: &[String]) -> Result<()> {
+    if !streaming || is_streaming(&node.plan)? {
+        return Ok(());
+    }
+    let name = name.join(".");
+    Err(Error::invalid(
+        "_LEGACY_ERROR_TEMP_1008",
+        format!("{name} is not a temp view of streaming logical plan, please use batch API such as `DataFrameReader.table` to read it."),
+    ))
 }
 
 /// The name of a table with the default catalog and schema where they are left out.
