@@ -13,7 +13,7 @@ use millstream_core::sink::OutputMode;
 
 use super::unsupported;
 use crate::plan::is_streaming;
-use crate::stateful::{conjuncts, event_time_delay, join_is_bounded};
+use crate::stateful::{event_time_delay, join_is_bounded, parts};
 
 pub(super) fn allowed(join: &Join, mode: OutputMode) -> Result<()> {
     let (left, right) = (is_streaming(&join.left)?, is_streaming(&join.right)?);
@@ -87,7 +87,7 @@ fn time_in_keys(join: &Join) -> bool {
         let columns = expr.column_refs();
         !columns.is_empty() && columns.into_iter().all(|column| plan.schema().maybe_index_of_column(column).is_some())
     };
-    let in_filter = join.filter.iter().flat_map(conjuncts).any(|predicate| match predicate {
+    let in_filter = join.filter.iter().flat_map(parts).any(|predicate| match &predicate {
         Expr::BinaryExpr(binary) if binary.op == Operator::Eq => {
             let (a, b) = (binary.left.as_ref(), binary.right.as_ref());
             (of(a, &join.left) && of(b, &join.right) && equal(a, b)) || (of(b, &join.left) && of(a, &join.right) && equal(b, a))
@@ -99,8 +99,7 @@ fn time_in_keys(join: &Join) -> bool {
 
 /// Whether the condition bounds the time of rows of `side` by that of the other side.
 fn bounded(join: &Join, side: JoinSide) -> bool {
-    let parts = join.filter.iter().flat_map(conjuncts).cloned();
-    let Some(filter) = conjunction(parts) else { return false };
+    let Some(filter) = conjunction(join.filter.iter().flat_map(parts)) else { return false };
     let schema = build_join_schema(join.left.schema(), join.right.schema(), &JoinType::Inner).map(Arc::new);
     let Ok(schema) = schema else { return false };
     let condition = create_physical_expr(&filter, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default());

@@ -35,6 +35,7 @@ use super::operator::{Description, Operator};
 use super::planner::{as_node, new_sessions};
 use super::refuse::RefuseCore;
 use super::session::Sessions;
+use super::sliding::by_pieces;
 use crate::scan::SplitScanExec;
 
 /// The rule, good for one plan.
@@ -207,11 +208,18 @@ impl Binder {
             batch_size: self.batch_size,
         };
         let label = format!("stateStoreSave: {} keys, {}", width, aggregation.functions.text());
-        self.operate(plan, |_| {
+        let (exec, node) = self.operate(plan, |_| {
             let for_core = aggregation.clone();
             let operator = Operator::new(aggregation.description(), Box::new(move || Ok(Box::new(AggregateCore::new(for_core.clone())?))))?;
             Ok((operator, label))
-        })
+        })?;
+        let pieces = exec.children().first().map(|partial| by_pieces(partial)).transpose()?.flatten();
+        match pieces {
+            Some(partial) => {
+                Ok((exec.replace_children(vec![partial], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?, node))
+            }
+            None => Ok((exec, node)),
+        }
     }
 
     fn join(&mut self, plan: &Arc<dyn ExecutionPlan>, join: &HashJoinExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {

@@ -121,9 +121,13 @@ impl Snapshots {
     /// `STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY` when the batches before had no state or it is gone; the conditions of
     /// [`compatibility::check`]; those of reading.
     pub(crate) async fn load(flow: &TimeFlow, checkpoint: &Checkpoint, batch: u64) -> Result<Snapshots> {
-        let newest = commit(checkpoint, batch).await?;
-        let manifest = StateManifest::of(&newest)?;
         let current: Vec<OperatorFacts> = flow.operators.iter().map(|operator| OperatorFacts::of(&operator.description)).collect();
+        let newest = match checkpoint.read_commit(batch).await? {
+            None if current.is_empty() => return Ok(Snapshots::default()),
+            None => return Err(hole(batch)),
+            Some(newest) => newest,
+        };
+        let manifest = StateManifest::of(&newest)?;
         let Some(manifest) = manifest else {
             return if current.is_empty() { Ok(Snapshots::default()) } else { Err(compatibility::missing(checkpoint.url())) };
         };
@@ -204,13 +208,15 @@ impl Snapshots {
 }
 
 async fn commit(checkpoint: &Checkpoint, batch: u64) -> Result<CommitRecord> {
-    checkpoint.read_commit(batch).await?.ok_or_else(|| {
-        Error::new(
-            ErrorKind::CheckpointIncompatible,
-            "CHECKPOINT_LOG_HOLE",
-            format!("commits/{batch} does not exist, but later state builds on it. Restore it from a backup, or start a new checkpoint."),
-        )
-    })
+    checkpoint.read_commit(batch).await?.ok_or_else(|| hole(batch))
+}
+
+fn hole(batch: u64) -> Error {
+    Error::new(
+        ErrorKind::CheckpointIncompatible,
+        "CHECKPOINT_LOG_HOLE",
+        format!("commits/{batch} does not exist, but later state builds on it. Restore it from a backup, or start a new checkpoint."),
+    )
 }
 
 fn stored(record: &CommitRecord) -> Result<Vec<OperatorFacts>> {

@@ -1,6 +1,6 @@
 //! Event time and operators that keep state from batch to batch.
 //!
-//! Three operators have logical nodes of their own: [`Watermark`], [`Deduplicate`] and [`SessionWindow`]. Aggregations, joins, limits and
+//! Four operators have logical nodes of their own: [`Watermark`], [`Deduplicate`], [`SlidingWindow`] and [`SessionWindow`]. Aggregations, joins, limits and
 //! `DISTINCT` are DataFusion's own nodes, and keep state when their input is a stream.
 //!
 //! A column is event time where its field has the metadata [`WATERMARK_DELAY`]. DataFusion carries a field's metadata through columns and
@@ -26,6 +26,7 @@ mod planner;
 mod refuse;
 mod rewrite;
 mod session;
+mod sliding;
 mod table;
 
 use arrow::array::{Array, BooleanArray, Int64Array};
@@ -37,9 +38,9 @@ pub(crate) use bind::{Bind, unread_inputs};
 pub(crate) use durability::{Snapshots, changes};
 pub(crate) use flow::TimeFlow;
 pub(crate) use join::bounds::join_is_bounded;
-pub use logical::{Deduplicate, SessionWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay};
+pub use logical::{Deduplicate, SessionWindow, Slide, SlidingWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay};
 pub(crate) use planner::StatefulPlanner;
-pub(crate) use rewrite::{allowed, conjuncts, rewrite};
+pub(crate) use rewrite::{allowed, parts, rewrite};
 
 /// The time of a batch query, in which nothing is late and nothing leaves.
 pub(crate) const BEGINNING: Watermarks = Watermarks { late_ms: i64::MIN, evict_ms: i64::MIN };

@@ -23,9 +23,10 @@ use super::deduplicate::{DeduplicateCore, Deduplication};
 use super::event_time::EventTimeExec;
 use super::exec::{Binding, StatefulExec};
 use super::limit::{self, LimitCore};
-use super::logical::{Deduplicate, SessionWindow, StreamLimit, Watermark, event_time_delay};
+use super::logical::{Deduplicate, SessionWindow, SlidingWindow, StreamLimit, Watermark, event_time_delay};
 use super::operator::Operator;
 use super::session::{SessionCore, Sessions};
+use super::sliding::SlidingExec;
 use crate::custom::Custom;
 use crate::observe::{self, Observe};
 
@@ -66,6 +67,10 @@ impl ExtensionPlanner for Nodes {
             Arc::new(deduplication(deduplicate, input)?)
         } else if let Some(limit) = node.downcast_ref::<StreamLimit>() {
             Arc::new(first_rows(limit, input))
+        } else if let Some(sliding) = node.downcast_ref::<SlidingWindow>() {
+            let time = planner.create_physical_expr(&sliding.time.clone().unalias(), sliding.input.schema(), session, context)?;
+            let schema = Arc::new(sliding.schema_ref().as_arrow().clone());
+            Arc::new(SlidingExec::new(input.clone(), time, sliding.slide, schema))
         } else if let Some(session_window) = node.downcast_ref::<SessionWindow>() {
             let lowering = Lowering { planner, session, context, schema: session_window.input.schema() };
             Arc::new(lowering.sessions(session_window, input)?)

@@ -75,7 +75,22 @@ fn except(mut join: Join) -> DfResult<Transformed<LogicalPlan>> {
 ///
 /// Where computing the right side of an `AND` can fail, the analyzer writes `CASE WHEN NOT a THEN false ELSE a AND b END`, through numbers so that
 /// nothing turns it back. A join has to know the parts, as it has in Spark.
-pub(crate) fn conjuncts(condition: &Expr) -> Vec<&Expr> {
+pub(crate) fn parts(condition: &Expr) -> Vec<Expr> {
+    conjuncts(condition).into_iter().map(plain_equality).collect()
+}
+
+/// The equality of two columns as DataFusion writes it, whose planner knows no other: for structs the analyzer has a function of its own.
+fn plain_equality(expr: &Expr) -> Expr {
+    if let Expr::ScalarFunction(function) = expr
+        && function.name() == "="
+        && let [left @ Expr::Column(_), right @ Expr::Column(_)] = function.args.as_slice()
+    {
+        return left.clone().eq(right.clone());
+    }
+    expr.clone()
+}
+
+fn conjuncts(condition: &Expr) -> Vec<&Expr> {
     let both = match condition {
         Expr::BinaryExpr(both) => Some(both),
         Expr::Cast(cast) => guarded(&cast.expr),
@@ -103,7 +118,7 @@ fn guarded(expr: &Expr) -> Option<&BinaryExpr> {
 
 /// The same join with its condition in parts.
 fn in_parts(mut join: Join) -> Join {
-    let condition = join.filter.as_ref().and_then(|filter| conjunction(conjuncts(filter).into_iter().cloned()));
+    let condition = join.filter.as_ref().and_then(|filter| conjunction(parts(filter)));
     join.filter = condition;
     join
 }

@@ -205,7 +205,7 @@ async fn fails(relation: Relation, code: &str) {
 #[tokio::test]
 async fn projections_name_alias_and_refer_to_their_own_columns() {
     let plus = |one: Expression, other: Expression| function("+", vec![one, other]);
-    check(project(read("events"), vec![attribute("K"), aliased(attribute("v"), "w")]), &["k,w", "a,1", "b,2", "a,3", "null,4"]).await;
+    check(project(read("events"), vec![attribute("K"), aliased(attribute("v"), "w")]), &["K,w", "a,1", "b,2", "a,3", "null,4"]).await;
     check(project(read("view"), vec![star()]), &["k,w", "a,1", "b,2", "a,3", "null,4"]).await;
     check(project(read("events"), vec![dotted("spark_catalog.default.events.v")]), &["v", "1", "2", "3", "4"]).await;
     let chained = vec![aliased(plus(attribute("v"), long(1)), "x"), aliased(plus(attribute("x"), attribute("x")), "y")];

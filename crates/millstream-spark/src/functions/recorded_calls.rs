@@ -90,7 +90,8 @@ fn argument(value: &Value) -> Result<Typed> {
         "b" => Typed::literal(inner.as_bool().unwrap().into()),
         "i" => Typed::literal(i32::try_from(inner.as_i64().unwrap()).unwrap().into()),
         "l" => Typed::literal(inner.as_i64().unwrap().into()),
-        "d" => Typed::literal(inner.as_f64().unwrap().into()),
+        // Numbers that JSON does not have are texts.
+        "d" => Typed::literal(inner.as_f64().unwrap_or_else(|| inner.as_str().unwrap().parse().unwrap()).into()),
         "x" => {
             let digits = inner.as_str().unwrap();
             let bytes = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect();

@@ -3,6 +3,7 @@
 mod deduplicate;
 mod limit;
 mod session_window;
+mod sliding_window;
 mod watermark;
 
 use arrow::datatypes::Field;
@@ -10,6 +11,7 @@ use arrow::datatypes::Field;
 pub use deduplicate::Deduplicate;
 pub(crate) use limit::StreamLimit;
 pub use session_window::SessionWindow;
+pub use sliding_window::{Slide, SlidingWindow};
 pub(crate) use watermark::marked;
 pub use watermark::{Watermark, delay_ms};
 

@@ -94,8 +94,7 @@ pub(in crate::connect) async fn add_columns(session: &ConnectSession, stored: &S
     if stored.view.is_some() || stored.format != "delta" {
         return Err(unsupported(&format!("adding columns to a table of format {}", stored.format)));
     }
-    let relation = session.engine.table_relation("delta", stored.request(&Options::new())?).await?;
-    let schema = relation.table.schema();
+    let schema = stored.columns(session).await?;
     if let Some(known) = columns.iter().find(|new| schema.fields().iter().any(|field| field.name().eq_ignore_ascii_case(new.name()))) {
         let message = format!("Cannot add column `{}`, because it already exists.", known.name());
         return Err(Error::invalid("FIELD_ALREADY_EXISTS", message).with_sqlstate("42710"));
@@ -128,8 +127,7 @@ pub(super) async fn truncate(session: &Arc<ConnectSession>, warehouse: &Warehous
     match require(session, warehouse, name).await? {
         Found::Table(_, stored) if stored.view.is_some() => Err(unsupported("truncating a view")),
         Found::Table(_, stored) if stored.format == "delta" => {
-            let relation = session.engine.table_relation("delta", stored.request(&Options::new())?).await?;
-            let schema = relation.table.schema();
+            let schema = stored.columns(session).await?;
             write_nothing(session, stored.location(), &schema, &stored.partition_by, OutputMode::Complete).await
         }
         Found::Table(_, stored) => clear(session, stored.location()).await,

@@ -192,9 +192,7 @@ pub(super) async fn schema(session: &Arc<ConnectSession>, catalog: Catalog) -> R
     if let Some(name) = made {
         let name = TableName::parse(session, name)?;
         if let Some(stored) = Warehouse::open(session.host.as_ref())?.table(&name).await? {
-            let request = stored.request(&millstream_core::Options::new())?;
-            let relation = session.engine.table_relation(&stored.format, request).await?;
-            return Ok(relation.table.schema().as_ref().clone());
+            return stored.columns(session).await;
         }
     }
     run(session, catalog).await.map(|rows| rows.schema().as_ref().clone())
@@ -211,8 +209,7 @@ fn qualified(database: Option<&str>, table: &str) -> String {
 async fn created(session: &Arc<ConnectSession>, name: &str, table: NewTable) -> Result<RecordBatch> {
     let name = TableName::parse(session, name)?;
     let stored = create_table(session, &name, table).await?;
-    let relation = session.engine.table_relation(&stored.format, stored.request(&millstream_core::Options::new())?).await?;
-    Ok(RecordBatch::new_empty(relation.table.schema()))
+    Ok(RecordBatch::new_empty(Arc::new(stored.columns(session).await?)))
 }
 
 /// A schema of the protocol.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::name::{CATALOG, TableName, check_word};
 use crate::connect::host::Host;
-use crate::connect::session::{DEFAULT_DATABASE, GLOBAL_TEMP};
+use crate::connect::session::{ConnectSession, DEFAULT_DATABASE, GLOBAL_TEMP};
 use crate::types::{schema_from_json, schema_to_json};
 
 /// The file of what is known of a table.
@@ -24,6 +24,9 @@ const RECORD: &str = "_millstream_table.json";
 
 /// The file that makes a folder a schema.
 const SCHEMA: &str = "_millstream_schema.json";
+
+/// The metadata key of columns that `*` leaves out.
+const HIDDEN: &str = "__metadata_col";
 
 /// What is known of a table or view.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +71,17 @@ impl Stored {
     /// The URL of its data.
     pub(in crate::connect) fn location(&self) -> &str {
         self.external.as_deref().unwrap_or(&self.folder)
+    }
+
+    /// Its columns, without those that a reader adds about its files.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub(in crate::connect) async fn columns(&self, session: &ConnectSession) -> Result<Schema> {
+        let relation = session.engine.table_relation(&self.format, self.request(&Options::new())?).await?;
+        let schema = relation.table.schema();
+        let own = schema.fields().iter().filter(|field| !field.metadata().contains_key(HIDDEN));
+        Ok(Schema::new(own.cloned().collect::<Vec<_>>()))
     }
 
     /// How it is read, with further options.

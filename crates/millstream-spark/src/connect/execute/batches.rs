@@ -265,7 +265,7 @@ mod tests {
         let instants: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![Some(1), None]).with_timezone("UTC"));
         let parts = StructArray::try_new(Fields::from(vec![Field::new("#1", instants.data_type().clone(), true)]), vec![instants], None);
         let rows = RecordBatch::try_from_iter([("#9", Arc::new(parts.unwrap()) as ArrayRef)]).unwrap();
-        let named = Field::new("t", inner[0].data_type().clone(), false);
+        let named = Field::new("t", inner[0].data_type().clone(), true);
         let fields = Fields::from(vec![Field::new("s", DataType::Struct(Fields::from(vec![named])), false)]);
         let sent = read(&Batches::new(&fields, "Europe/Paris").split(&rows).unwrap()[0]);
         let DataType::Struct(parts) = sent.schema().field(0).data_type().clone() else { panic!("a structure") };

@@ -132,8 +132,7 @@ impl Statements<'_> {
             Some(source) => {
                 let source = TableName::of(session, source).ok_or_else(|| not_found(source))?;
                 let stored = warehouse.table(&source).await?.ok_or_else(|| not_found(&[source.database.clone(), source.table.clone()]))?;
-                let relation = session.engine.table_relation(&stored.format, stored.request(&millstream_core::Options::new())?).await?;
-                Some(relation.table.schema().as_ref().clone())
+                Some(stored.columns(session).await?)
             }
             None => (!table.columns.is_empty()).then(|| Schema::new(table.columns)),
         };

@@ -66,9 +66,8 @@ impl Statements<'_> {
         let warehouse = Warehouse::open(self.session.host.as_ref())?;
         let missing = || not_found(&[table.database.clone(), table.table.clone()]);
         let stored = warehouse.table(table).await?.ok_or_else(missing)?;
-        let relation = self.session.engine.table_relation(&stored.format, stored.request(&Options::new())?).await?;
         let constant = |name: &str| fixed.iter().any(|(fixed, _)| fixed.eq_ignore_ascii_case(name));
-        let schema = relation.table.schema();
+        let schema = stored.columns(self.session).await?;
         let free = schema.fields().iter().map(|field| field.name().clone()).filter(|name| !constant(name));
         Ok(free.chain(fixed.iter().map(|(name, _)| name.clone())).collect())
     }

@@ -74,16 +74,14 @@ fn first_of(call: &Call<'_>, values: Vec<Typed>) -> Result<Typed> {
     let nullable = values.iter().all(|value| value.nullable);
     let metadata = values.first().map(|value| value.metadata.clone()).filter(|_| coercion::common_units(&data_type, &values).is_some());
     let metadata = metadata.unwrap_or_default();
-    if data_type != DataType::Boolean {
-        return Ok(kernel::udf(datafusion::functions::core::coalesce(), values, data_type, nullable).with_metadata(metadata));
-    }
     let mut expressions: Vec<Expr> = values.into_iter().map(|value| value.expr).collect();
     let last = expressions.pop();
     let branches: Vec<(Expr, Expr)> = expressions.into_iter().map(|expr| (Expr::IsNotNull(Box::new(expr.clone())), expr)).collect();
-    match last {
-        Some(last) if branches.is_empty() => Ok(Typed::new(last, data_type, nullable)),
-        last => Ok(Typed::new(case(branches, last, true), data_type, nullable)),
-    }
+    let value = match last {
+        Some(last) if branches.is_empty() => last,
+        last => case(branches, last, true),
+    };
+    Ok(Typed::new(value, data_type, nullable).with_metadata(metadata))
 }
 
 fn null_if(call: &Call<'_>, other: Typed) -> Result<Typed> {

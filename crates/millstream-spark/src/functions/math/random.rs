@@ -175,11 +175,7 @@ struct XorShift {
 
 impl XorShift {
     fn seeded(seed: i64) -> XorShift {
-        // Spark hashes a buffer of 64 bytes, of which the seed takes the first eight.
-        let mut bytes = [0_u8; 64];
-        if let Some(first) = bytes.first_chunk_mut::<8>() {
-            *first = seed.to_be_bytes();
-        }
+        let bytes = seed.to_be_bytes();
         let low = murmur3_bytes(&bytes, 0x3c07_4a61);
         let high = murmur3_bytes(&bytes, low);
         XorShift { state: u64::from(high) << 32 | u64::from(low), gaussian: None }

@@ -96,7 +96,7 @@ fn attempts_give_null() {
         ("try_subtract", "-2147483648; 1", "int null"),
         ("try_multiply", "9223372036854775807; 2", "bigint null"),
         ("try_divide", "1; 0", "double null"),
-        ("try_divide", "decimal(2,1)'1.5'; 1", "decimal(8,6) 1.500000"),
+        ("try_divide", "decimal(2,1)'1.5'; 1", "decimal(7,6) 1.500000"),
         ("try_mod", "1; 0", "int null"),
     ]);
 }

@@ -16,9 +16,6 @@ use crate::functions::cast::{self, CastMode};
 use crate::functions::{Settings, Typed};
 use crate::types::ddl_type;
 
-/// The metadata key of columns that `*` leaves out.
-const HIDDEN: &str = "__metadata_col";
-
 /// How columns of rows find columns of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::connect) enum By {
@@ -48,8 +45,7 @@ pub(in crate::connect) async fn into_table(
     if stored.view.is_some() {
         return Err(unsupported("inserting into a view"));
     }
-    let relation = session.engine.table_relation(&stored.format, stored.request(&Options::new())?).await?;
-    let table = without_hidden(&relation.table.schema());
+    let table = stored.columns(session).await?;
     let evolves = options.get("mergeSchema").or_else(|| options.get("overwriteSchema")).is_some_and(|value| value == "true");
     let (analyzed, plan) = if evolves && *by == By::Name {
         let plan = crate::connect::execute::named_plan(analyzed.clone(), session.settings().case_sensitive)?;
@@ -80,12 +76,6 @@ pub(in crate::connect) async fn into_table(
         }
         format => Err(unsupported(&format!("inserting into tables of format {format}"))),
     }
-}
-
-/// Columns that a reader adds about its files belong to no row.
-fn without_hidden(schema: &Schema) -> Schema {
-    let own = schema.fields().iter().filter(|field| !field.metadata().contains_key(HIDDEN));
-    Schema::new(own.cloned().collect::<Vec<_>>())
 }
 
 fn merged(stored: &Stored, options: &Options) -> Options {
