@@ -3,13 +3,10 @@
 //! The processes are PySpark's own workers, started from the Python that the server is told to use; a client's functions arrive pickled and
 //! are never looked into here.
 
-mod arrow;
 mod command;
 mod daemon;
 mod pickle;
 mod protocol;
-mod runtime;
-mod scalar;
 mod task;
 mod worker;
 
@@ -18,7 +15,5 @@ pub use command::PythonOptions;
 pub(crate) use daemon::Workers;
 pub(crate) use pickle::pickle_rows;
 pub(crate) use protocol::Message;
-pub(crate) use runtime::{PythonRuntime, SETTINGS};
-pub(crate) use scalar::scalar;
 pub(crate) use task::{Answer, Task, TaskContext};
 pub(crate) use worker::Worker;

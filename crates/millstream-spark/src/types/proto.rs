@@ -1,7 +1,6 @@
 //! Spark Connect's form of types.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 use millstream_core::{Error, Result};
