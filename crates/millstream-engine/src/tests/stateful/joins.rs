@@ -169,6 +169,6 @@ async fn an_empty_table_on_the_other_side_does_not_stop_time() {
     let query = lab.start(sums(plan, 5, Some(0)), Append).await.unwrap();
     events.add(&[at("a", 1001.0, 1)]);
     lab.step(&query).await.is(&[], "00:16:41.000", &[[0, 0, 0, 0]]);
-    assert_eq!(query.recent_progress()[0].num_input_rows, 1);
+    assert!(query.recent_progress().iter().any(|progress| progress.num_input_rows == 1));
     query.stop().await;
 }

@@ -1,7 +1,7 @@
 //! Streams of events given file by file, a sink for every mode, and what a step showed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -309,6 +309,8 @@ pub(super) struct Lab {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) results: Results,
     pub(super) settings: QuerySettings,
+    /// How many batches of the results earlier steps have looked at.
+    seen: AtomicUsize,
 }
 
 impl Lab {
@@ -319,7 +321,8 @@ impl Lab {
     fn over(store: Arc<dyn ObjectStore>, results: Results) -> Self {
         let registry = Registry::new(Arc::new(StepClock::default()), Arc::new(UniqueIds));
         let session = Session::new(registry, SessionOptions { parallelism: 2, ..SessionOptions::default() }).unwrap();
-        Lab { session, store, results, settings: QuerySettings::default() }
+        let seen = AtomicUsize::new(results.batches());
+        Lab { session, store, results, settings: QuerySettings::default(), seen }
     }
 
     /// The same checkpoint and sink after the process ended.
@@ -350,8 +353,8 @@ impl Lab {
 
     /// What this step added, and the report of its last batch.
     pub(super) async fn step(&self, query: &StreamingQuery) -> Step {
-        let before = self.results.batches();
         query.process_all_available().await.unwrap();
+        let before = self.seen.swap(self.results.batches(), Ordering::AcqRel);
         Step::of(query, self.results.since(before))
     }
 
