@@ -67,7 +67,7 @@ fn write(dir: &Path, file: u32, random: &mut Random) -> Result<(), String> {
         let id = u64::from(file) * RECORDS + record;
         text.push_str(&format!("{{\"id\":{id},\"part\":\"p{}\",\"amount\":{}}}\n", id % 3, random.below(1_000)));
     }
-    if file % MALFORMED_EVERY == 0 {
+    if file.is_multiple_of(MALFORMED_EVERY) {
         text.push_str(&format!("{{\"id\":-{file},\"part\":\n"));
     }
     let hidden: PathBuf = dir.join(format!(".{file:06}.tmp"));

@@ -287,7 +287,13 @@ impl Format {
 
     /// What stands for a number that does not fit.
     fn overflowing(&self) -> String {
-        self.text.chars().map(|c| if c == '0' || c == '9' { '#' } else { c }).collect()
+        // A separator before which there is no digit is a blank, and there is no digit at all.
+        let shown = |c: char| match c {
+            '0' | '9' => '#',
+            ',' | 'G' => ' ',
+            other => other,
+        };
+        self.text.chars().map(shown).collect()
     }
 }
 

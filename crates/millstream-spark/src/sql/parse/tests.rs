@@ -216,13 +216,14 @@ fn faults_have_sparks_conditions() {
 }
 
 /// Runs something on a thread with as much stack as a server's thread has.
-fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
-    std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
+/// Runs `work` with the stack of the threads that plan queries in the server.
+fn on_a_planning_thread(work: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(16 << 20).spawn(work).unwrap().join().unwrap();
 }
 
 #[test]
 fn long_and_deep_texts_neither_overflow_nor_pass_unbounded() {
-    on_a_small_stack(|| {
+    on_a_planning_thread(|| {
         let chain = |operator: &str| vec!["a = 1"; 20_000].join(operator);
         for text in [chain(" OR "), chain(" AND "), vec!["'a'"; 20_000].join(" || "), format!("a IN ({})", vec!["1"; 20_000].join(", "))] {
             let parsed = expression(&text);

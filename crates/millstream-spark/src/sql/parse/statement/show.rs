@@ -114,11 +114,11 @@ impl Parser<'_> {
         if self.cursor.is("QUERY") && self.nth_is_any(1, &["SELECT", "WITH", "VALUES", "TABLE", "FROM"]) {
             self.cursor.advance();
         }
-        if self.at_query(0) {
+        // `DESCRIBE TABLE t` is about the table, though `TABLE t` alone is a query.
+        if self.cursor.is("TABLE") && self.nth_is_word(1) {
+            self.cursor.advance();
+        } else if self.at_query(0) {
             return Ok(Statement::Describe(Describe::Query(Box::new(self.query()?))));
-        }
-        if self.nth_is_word(1) {
-            self.cursor.eat(&["TABLE"]);
         }
         let extended = self.is_any(&["EXTENDED", "FORMATTED"]) && self.nth_is_word(1) && self.eat_any(&["EXTENDED", "FORMATTED"]);
         let name = self.names("a table")?;
