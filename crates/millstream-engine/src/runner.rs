@@ -137,10 +137,13 @@ impl BatchRunner for LocalRunner {
 /// Batches that a task may be ahead of who takes them.
 const AHEAD: usize = 2;
 
+/// Rows on their way, and the tasks that send them.
+type Channel = (mpsc::Receiver<Result<RecordBatch>>, Vec<AbortOnDropHandle<()>>);
+
 /// Rows of tasks that run: of each task on its own, or of all of them together.
 struct RunningRows {
     /// With the tasks that send into it.
-    channels: VecDeque<(mpsc::Receiver<Result<RecordBatch>>, Vec<AbortOnDropHandle<()>>)>,
+    channels: VecDeque<Channel>,
 }
 
 impl RunningRows {

@@ -77,7 +77,7 @@ impl Quarantine for Collector {
         // A closed queue means that the writer failed, which `commit` reports.
         if let Err(mpsc::error::TrySendError::Full(entry)) = queue.try_send((self.source.clone(), record)) {
             // Readers run on the CPU pool or on blocking threads, where waiting is allowed.
-            drop(tokio::task::block_in_place(|| queue.blocking_send(entry)));
+            tokio::task::block_in_place(|| drop(queue.blocking_send(entry)));
         }
     }
 }

@@ -38,6 +38,9 @@ use super::session::Sessions;
 use super::sliding::by_pieces;
 use crate::scan::SplitScanExec;
 
+/// The inputs of a node.
+type Inputs = Vec<Arc<dyn ExecutionPlan>>;
+
 /// The rule, good for one plan.
 #[derive(Debug)]
 pub(crate) struct Bind {
@@ -153,7 +156,7 @@ impl Binder {
         Ok((plan, Node::Through(nodes)))
     }
 
-    fn inputs(&mut self, plan: &Arc<dyn ExecutionPlan>) -> DfResult<(Vec<Arc<dyn ExecutionPlan>>, Vec<Node>)> {
+    fn inputs(&mut self, plan: &Arc<dyn ExecutionPlan>) -> DfResult<(Inputs, Vec<Node>)> {
         let children: Vec<_> = plan.children().into_iter().cloned().collect();
         let visited = children.into_iter().map(|child| self.visit(child)).collect::<DfResult<Vec<_>>>()?;
         Ok(visited.into_iter().unzip())

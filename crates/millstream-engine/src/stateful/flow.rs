@@ -87,10 +87,11 @@ impl TimeFlow {
     fn inputs(&self, watermark_ms: i64) -> Result<Vec<i64>> {
         let mut inputs = vec![if self.propagate { 0 } else { watermark_ms }; self.operators.len()];
         // Before time passes for the first time, nothing is propagated and so nothing can be wrong.
-        if self.propagate && watermark_ms != 0 {
-            if let Some(root) = &self.root {
-                self.visit(root, watermark_ms, &mut inputs)?;
-            }
+        if self.propagate
+            && watermark_ms != 0
+            && let Some(root) = &self.root
+        {
+            self.visit(root, watermark_ms, &mut inputs)?;
         }
         Ok(inputs)
     }

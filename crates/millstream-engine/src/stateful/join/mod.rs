@@ -217,11 +217,11 @@ impl Core for JoinCore {
         let side = if input == 0 { JoinSide::Left } else { JoinSide::Right };
         let mut rows = rows.clone();
         let half = self.halves(side).0;
-        if let Some(times) = half.side.event_time.and_then(|index| rows.columns().get(index)) {
-            if let Some(late) = Late::among(&instants(times)?, time) {
-                rows = filter_record_batch(&rows, &late.kept)?;
-                self.running.late += late.count as u64;
-            }
+        if let Some(times) = half.side.event_time.and_then(|index| rows.columns().get(index))
+            && let Some(late) = Late::among(&instants(times)?, time)
+        {
+            rows = filter_record_batch(&rows, &late.kept)?;
+            self.running.late += late.count as u64;
         }
         let rows = self.filtered(side, rows, emit)?;
         if rows.num_rows() == 0 {

@@ -8,6 +8,9 @@ use millstream_core::Result;
 
 use super::Store;
 
+/// Where a row is: its key and its number among the values of the key.
+type Place = (Arc<[u8]>, i64);
+
 /// What a row costs beside its bytes: the entry of the hash table, two pointers, counts.
 const ROW_OVERHEAD: u64 = 64;
 
@@ -16,7 +19,7 @@ const ROW_OVERHEAD: u64 = 64;
 pub(crate) struct MemoryStore {
     rows: HashMap<Arc<[u8]>, Values>,
     /// Where to look for rows that expire. An entry is a hint: the row may be gone, or have another expiry by now.
-    expiries: BTreeMap<i64, Vec<(Arc<[u8]>, i64)>>,
+    expiries: BTreeMap<i64, Vec<Place>>,
     len: u64,
     bytes: u64,
 }

@@ -23,6 +23,9 @@ pub(crate) use store::Store;
 
 use crate::to_datafusion;
 
+/// A row of a table: its encoded key, the number that tells the values of one key apart, its encoded value.
+pub(crate) type Row = (Box<[u8]>, i64, Box<[u8]>);
+
 /// The name of the column that tells the values of one key apart.
 const SUB: &str = "sub";
 
@@ -208,7 +211,7 @@ impl StateTable {
     }
 
     /// Removes and returns every row whose expiry is at or before `instant` (microseconds).
-    pub(crate) fn expire(&mut self, instant: i64) -> DfResult<Vec<(Box<[u8]>, i64, Box<[u8]>)>> {
+    pub(crate) fn expire(&mut self, instant: i64) -> DfResult<Vec<Row>> {
         let mut gone = Vec::new();
         self.store.take_expired(instant, &mut |key, sub, value| gone.push((key, sub, value))).map_err(to_datafusion)?;
         for (key, sub, _) in &gone {
@@ -219,7 +222,7 @@ impl StateTable {
 
     /// Every row, in pieces of at most `rows`.
     pub(crate) fn scan(&self, rows: usize, visit: &mut dyn FnMut(Selection) -> DfResult<()>) -> DfResult<()> {
-        let mut piece: Vec<(Box<[u8]>, i64, Box<[u8]>)> = Vec::new();
+        let mut piece: Vec<Row> = Vec::new();
         let mut outcome = Ok(());
         self.store
             .scan(&mut |key, sub, value| {
@@ -236,7 +239,7 @@ impl StateTable {
     }
 
     /// The columns of encoded rows.
-    pub(crate) fn select(&self, rows: &[(Box<[u8]>, i64, Box<[u8]>)]) -> DfResult<Selection> {
+    pub(crate) fn select(&self, rows: &[Row]) -> DfResult<Selection> {
         Ok(Selection {
             keys: self.keys.decode(rows.iter().map(|(key, _, _)| key.as_ref()))?,
             subs: rows.iter().map(|(_, sub, _)| *sub).collect(),
@@ -260,7 +263,7 @@ impl StateTable {
             return Ok(None);
         }
         let touched = std::mem::take(&mut self.touched);
-        let mut puts: Vec<(Box<[u8]>, i64, Box<[u8]>)> = Vec::new();
+        let mut puts: Vec<Row> = Vec::new();
         let mut removes: Vec<(Box<[u8]>, i64)> = Vec::new();
         for ((key, sub), existed) in touched {
             let mut value: Option<Box<[u8]>> = None;

@@ -4,6 +4,9 @@ use std::fmt::Debug;
 
 use millstream_core::Result;
 
+/// Takes the key, the number and the value of a row, and says whether to go on.
+pub(crate) type Visit<'a> = dyn FnMut(&[u8], i64, &[u8]) -> bool + 'a;
+
 /// Keeps the values of one table. A key has any number of values, told apart by a number (`sub`).
 ///
 /// The cost of every call depends on what it touches or removes, never on how much is kept; `scan` is the exception.
@@ -36,7 +39,7 @@ pub(crate) trait Store: Debug + Send {
     ///
     /// # Errors
     /// Those of the medium.
-    fn scan(&self, visit: &mut dyn FnMut(&[u8], i64, &[u8]) -> bool) -> Result<()>;
+    fn scan(&self, visit: &mut Visit<'_>) -> Result<()>;
 
     /// Values kept.
     fn len(&self) -> u64;
