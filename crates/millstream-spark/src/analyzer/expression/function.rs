@@ -167,7 +167,8 @@ impl Resolver<'_> {
             "__filter" => {
                 let filter = self.value(required(function.arguments.get(1), "the condition of FILTER")?)?;
                 if !matches!(filter.data_type, DataType::Boolean | DataType::Null) {
-                    return Err(faults::mismatch("FILTER_NOT_BOOLEAN", "the condition of FILTER is not a boolean"));
+                    let message = "the condition of FILTER is not a boolean";
+                    return Err(Error::invalid("INVALID_AGGREGATE_FILTER.NOT_BOOLEAN", message).with_sqlstate("42903"));
                 }
                 clauses.filter = Some(filter);
             }
@@ -175,6 +176,7 @@ impl Resolver<'_> {
                 for order in function.arguments.iter().skip(1) {
                     if let Some(ExprType::SortOrder(order)) = &order.expr_type {
                         clauses.order_by.push(self.sort(order)?);
+                        clauses.ordered.push(self.value(required(order.child.as_deref(), "the child of a sort order")?)?);
                     }
                 }
             }

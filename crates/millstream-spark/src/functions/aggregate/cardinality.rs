@@ -116,7 +116,25 @@ fn estimate(registers: &[u8], precision: u32) -> i64 {
             return linear.round() as i64;
         }
     }
-    (alpha * m * m / inverse).round() as i64
+    let raw = alpha * m * m / inverse;
+    if raw > 5.0 * m { raw.round() as i64 } else { unbiased(raw, alpha, m).round() as i64 }
+}
+
+/// The number of values for which the raw estimate is to be expected. Small numbers are overestimated; by how much follows from the
+/// distribution of the registers, which are filled independently (Poisson) with the same rate.
+fn unbiased(raw: f64, alpha: f64, m: f64) -> f64 {
+    let expected = |values: f64| {
+        let rate = values / m;
+        let at_most = |rank: i32| (-rate * f64::from(-rank).exp2()).exp();
+        let mean: f64 = (1..=64).map(|rank| f64::from(-rank).exp2() * (at_most(rank) - at_most(rank - 1))).sum();
+        alpha * m / (at_most(0) + mean)
+    };
+    let (mut low, mut high) = (0.0, raw);
+    for _ in 0..64 {
+        let middle = (low + high) / 2.0;
+        if expected(middle) < raw { low = middle } else { high = middle }
+    }
+    (low + high) / 2.0
 }
 
 /// Up to here counting the empty registers is better (Heule, Nunkesser, Hall: HyperLogLog in Practice, 2013, appendix).
@@ -187,4 +205,31 @@ impl Groups for Registers {
 
 fn wrong_columns() -> DataFusionError {
     DataFusionError::Internal("the columns of an aggregate function are of other types".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Estimates of distinct hashes stay within three standard deviations.
+    #[test]
+    fn estimates_are_close_at_every_size() {
+        for (precision, deviation) in [(9, 0.046), (12, 0.0163)] {
+            let mut registers = Registers { precision, groups: Vec::new() };
+            registers.resize(1);
+            assert_eq!(estimate(&registers.groups[0], precision), 0);
+            let mut hash = 1_u64;
+            for count in 1..=60_000_i64 {
+                // SplitMix64.
+                hash = hash.wrapping_add(0x9E37_79B9_7F4A_7C15);
+                let mixed = (hash ^ hash >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+                let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+                registers.add(0, (mixed ^ mixed >> 31) as i64);
+                if [3, 30, 300, 700, 2_000, 5_000, 60_000].contains(&count) {
+                    let error = (estimate(&registers.groups[0], precision) - count).abs() as f64 / count as f64;
+                    assert!(error < 3.0 * deviation, "{count} values with precision {precision}: off by {error}");
+                }
+            }
+        }
+    }
 }

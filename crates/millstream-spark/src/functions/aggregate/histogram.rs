@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Float64Array, StructArray};
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float64Type};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, ListArray, StructArray};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float64Type, IntervalUnit};
 use datafusion::common::DataFusionError;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Accumulator;
@@ -12,7 +12,7 @@ use millstream_core::{Error, Result};
 
 use super::function::{Aggregation, aggregate};
 use super::percentiles::one_list;
-use super::{Aggregates, Clauses};
+use super::{Aggregates, Clauses, quantiles};
 use crate::functions::coercion::is_numeric;
 use crate::functions::{Arguments, Call, Kernel, Typed, cast, faults, kernel};
 use crate::types;
@@ -29,10 +29,19 @@ fn bins_type(x: DataType) -> DataType {
 fn histogram(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
     call.arity(2..=2)?;
     let value = call.value(0)?.clone();
-    if !(is_numeric(&value.data_type) || value.data_type == DataType::Null) {
-        return Err(faults::unexpected_type(call.name, 0, "\"NUMERIC\"", &value.data_type));
-    }
-    let x = if value.data_type == DataType::Null { DataType::Float64 } else { value.data_type.clone() };
+    let x = match &value.data_type {
+        DataType::Null => DataType::Float64,
+        data_type
+            if is_numeric(data_type)
+                || matches!(data_type, DataType::Date32 | DataType::Timestamp(..) | DataType::Duration(_))
+                || *data_type == DataType::Interval(IntervalUnit::YearMonth) =>
+        {
+            data_type.clone()
+        }
+        other => {
+            return Err(faults::unexpected_type(call.name, 0, "\"NUMERIC\", \"DATE\", \"TIMESTAMP\" or \"ANSI INTERVAL\"", other));
+        }
+    };
     let bins = match cast::implicit(Typed::literal(call.constant(1)?), &DataType::Int32, call.settings)?.as_literal() {
         Some(ScalarValue::Int32(Some(bins))) => *bins,
         _ => return Err(faults::mismatch("UNEXPECTED_NULL", "the number of bins of `histogram_numeric` must not be null")),
@@ -40,25 +49,36 @@ fn histogram(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
     let Some(bins) = usize::try_from(bins).ok().filter(|bins| *bins >= 2) else {
         return Err(faults::mismatch("VALUE_OUT_OF_RANGE", "the number of bins of `histogram_numeric` must be at least 2"));
     };
-    let value = cast::implicit(value, &DataType::Float64, call.settings)?;
+    let value = if value.data_type == DataType::Null { Typed::null(&DataType::Float64) } else { quantiles::as_double(value) };
     let result = aggregate("histogram_numeric", Histogram { bins }, vec![value], clauses, bins_type(DataType::Float64), true);
     if x == DataType::Float64 {
         return Ok(result);
     }
-    let data_type = bins_type(x);
-    Ok(kernel::scalar("histogram_of", Retyped { to: data_type.clone() }, vec![result], data_type, true))
+    let data_type = bins_type(x.clone());
+    Ok(kernel::scalar("histogram_of", Retyped { x }, vec![result], data_type, true))
 }
 
-/// Gives the bins the type of the values again.
+/// Gives the centres of bins the type of the values again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Retyped {
-    to: DataType,
+    x: DataType,
 }
 
 impl Kernel for Retyped {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let values = arguments.array(0)?;
-        arrow::compute::cast(&values, &self.to).map_err(|error| Error::internal("bins cannot be cast").caused_by(error))
+        let broken = |error| Error::internal("bins cannot be put together").caused_by(error);
+        let (Some(lists), DataType::List(field)) = (values.as_list_opt::<i32>(), bins_type(self.x.clone())) else {
+            return Err(Error::internal("lists of bins are due"));
+        };
+        let (Some(bins), DataType::Struct(fields)) = (lists.values().as_struct_opt(), field.data_type()) else {
+            return Err(Error::internal("bins are due"));
+        };
+        let [x, y] = bins.columns() else { return Err(Error::internal("bins have a centre and a height")) };
+        let columns = vec![quantiles::of_double(x, &self.x)?, y.clone()];
+        let bins = StructArray::try_new(fields.clone(), columns, bins.nulls().cloned()).map_err(broken)?;
+        let lists = ListArray::try_new(field.clone(), lists.offsets().clone(), Arc::new(bins), lists.nulls().cloned());
+        Ok(Arc::new(lists.map_err(broken)?))
     }
 }
 
@@ -74,7 +94,8 @@ impl Aggregation for Histogram {
     }
 
     fn accumulator(&self, _: &[FieldRef], result: &DataType) -> DfResult<Box<dyn Accumulator>> {
-        Ok(Box::new(HistogramAccumulator { bins: self.bins, result: result.clone(), x: Vec::new(), y: Vec::new() }))
+        let random = JavaRandom::seeded(31_183);
+        Ok(Box::new(HistogramAccumulator { bins: self.bins, result: result.clone(), x: Vec::new(), y: Vec::new(), random }))
     }
 }
 
@@ -86,6 +107,8 @@ struct HistogramAccumulator {
     x: Vec<f64>,
     /// Heights.
     y: Vec<f64>,
+    /// Chooses between gaps of the same width.
+    random: JavaRandom,
 }
 
 impl HistogramAccumulator {
@@ -107,15 +130,47 @@ impl HistogramAccumulator {
     }
 
     fn join_closest(&mut self) {
-        let gaps = self.x.windows(2).map(|pair| pair.last().copied().unwrap_or(0.0) - pair.first().copied().unwrap_or(0.0));
-        let closest = gaps.enumerate().min_by(|(_, left), (_, right)| left.total_cmp(right)).map(|(place, _)| place);
-        let Some(place) = closest else { return };
-        let (x2, y2) = (self.x.remove(place + 1), self.y.remove(place + 1));
-        if let (Some(x), Some(y)) = (self.x.get_mut(place), self.y.get_mut(place)) {
+        let (mut closest, mut smallest, mut ties) = (0, f64::INFINITY, 1.0);
+        for (place, (left, right)) in self.x.iter().zip(self.x.iter().skip(1)).enumerate() {
+            let gap = right - left;
+            if place == 0 || gap < smallest {
+                (closest, smallest, ties) = (place, gap, 1.0);
+            } else if gap == smallest {
+                ties += 1.0;
+                if self.random.next_double() <= 1.0 / ties {
+                    closest = place;
+                }
+            }
+        }
+        let (x2, y2) = (self.x.remove(closest + 1), self.y.remove(closest + 1));
+        if let (Some(x), Some(y)) = (self.x.get_mut(closest), self.y.get_mut(closest)) {
             let total = *y + y2;
-            *x = (*x * *y + x2 * y2) / total;
+            *x = *x * (*y / total) + x2 / total * y2;
             *y = total;
         }
+    }
+}
+
+/// The generator of `java.util.Random`.
+#[derive(Debug)]
+struct JavaRandom(u64);
+
+impl JavaRandom {
+    const MASK: u64 = (1 << 48) - 1;
+    const FACTOR: u64 = 0x5_DEEC_E66D;
+
+    fn seeded(seed: u64) -> Self {
+        JavaRandom((seed ^ Self::FACTOR) & Self::MASK)
+    }
+
+    fn next(&mut self, bits: u32) -> u64 {
+        self.0 = self.0.wrapping_mul(Self::FACTOR).wrapping_add(11) & Self::MASK;
+        self.0 >> (48 - bits)
+    }
+
+    fn next_double(&mut self) -> f64 {
+        let high = self.next(26) << 27;
+        (high + self.next(27)) as f64 / (1_u64 << 53) as f64
     }
 }
 

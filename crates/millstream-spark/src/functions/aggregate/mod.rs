@@ -13,6 +13,7 @@ mod quantiles;
 mod simple;
 #[cfg(test)]
 mod tests;
+mod top;
 mod totals;
 
 use std::collections::HashMap;

@@ -4,22 +4,24 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, StructArray};
 use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::DataFusionError;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Accumulator;
 use datafusion::scalar::ScalarValue;
+use millstream_core::Result;
 
-use super::Aggregates;
 use super::function::{Aggregation, aggregate};
 use super::percentiles::one_list;
-use crate::functions::{faults, normalized};
+use super::{Aggregates, Clauses, top};
+use crate::functions::{Typed, faults, normalized};
 use crate::types;
 
 pub(super) fn register(aggregates: &mut Aggregates) {
+    aggregates.add("approx_top_k", top::approx_top_k);
     aggregates.add("mode", |call, clauses| {
         call.arity(0..=2)?;
         // Of several most frequent values it gives the smallest when that is asked for; otherwise any will do, so the largest.
@@ -37,8 +39,17 @@ pub(super) fn register(aggregates: &mut Aggregates) {
             (call.value(0)?.clone(), Choice::First)
         };
         let (data_type, metadata) = (value.data_type.clone(), value.metadata.clone());
-        Ok(aggregate("mode", Mode { choice }, vec![normalized(value)], clauses, data_type, true).with_metadata(metadata))
+        Ok(aggregate("mode", Mode { choice, top: None }, vec![normalized(value)], clauses, data_type, true).with_metadata(metadata))
     });
+}
+
+/// The `count` most frequent values with their counts, null among them, the most frequent first.
+pub(super) fn most_frequent(value: Typed, count: usize, clauses: &Clauses) -> Result<Typed> {
+    let item = Field::new("item", value.data_type.clone(), true).with_metadata(value.metadata.clone());
+    let fields: Fields = vec![item, Field::new("count", DataType::Int64, false)].into();
+    let data_type = types::array(DataType::Struct(fields), false);
+    let mode = Mode { choice: Choice::First, top: Some(count) };
+    Ok(aggregate("approx_top_k", mode, vec![value], clauses, data_type, false))
 }
 
 /// Which of the most frequent values.
@@ -54,6 +65,8 @@ enum Choice {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Mode {
     choice: Choice,
+    /// So many values with their counts instead of one.
+    top: Option<usize>,
 }
 
 impl Aggregation for Mode {
@@ -87,7 +100,7 @@ impl ModeAccumulator {
     fn add(&mut self, values: &ArrayRef, counts: impl Fn(usize) -> i64) -> DfResult<()> {
         let nulls = values.logical_nulls();
         for (number, row) in self.converter.convert_columns(&[values.clone()])?.iter().enumerate() {
-            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(number)) {
+            if self.mode.top.is_none() && nulls.as_ref().is_some_and(|nulls| nulls.is_null(number)) {
                 continue;
             }
             let place = self.counts.len();
@@ -99,6 +112,18 @@ impl ModeAccumulator {
             }
         }
         Ok(())
+    }
+
+    fn most_frequent(&self, top: usize) -> DfResult<ScalarValue> {
+        let mut entries: Vec<(&Box<[u8]>, &(usize, i64))> = self.counts.iter().collect();
+        entries.sort_unstable_by_key(|(_, (place, count))| (std::cmp::Reverse(*count), *place));
+        entries.truncate(top);
+        let rows: Vec<&[u8]> = entries.iter().map(|(row, _)| row.as_ref()).collect();
+        let counts: Int64Array = entries.iter().map(|(_, (_, count))| Some(*count)).collect();
+        let DataType::List(field) = &self.result else { return ScalarValue::try_new_null(&self.result) };
+        let DataType::Struct(fields) = field.data_type() else { return ScalarValue::try_new_null(&self.result) };
+        let items = StructArray::try_new(fields.clone(), vec![self.values(&rows)?, Arc::new(counts)], None)?;
+        one_list(Arc::new(items), false)
     }
 
     fn values(&self, rows: &[&[u8]]) -> DfResult<ArrayRef> {
@@ -140,6 +165,9 @@ impl Accumulator for ModeAccumulator {
     }
 
     fn evaluate(&mut self) -> DfResult<ScalarValue> {
+        if let Some(top) = self.mode.top {
+            return self.most_frequent(top);
+        }
         let Some(most) = self.counts.values().map(|(_, count)| *count).max() else {
             return ScalarValue::try_new_null(&self.result);
         };

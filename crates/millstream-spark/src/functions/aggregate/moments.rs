@@ -9,12 +9,13 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array};
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion::common::DataFusionError;
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion::logical_expr::{Case, EmitTo, Expr, GroupsAccumulator};
 use millstream_core::Result;
+use millstream_engine::to_datafusion;
 
 use super::function::{Aggregation, Groups, aggregate};
 use super::{Aggregates, Clauses};
-use crate::functions::{Call, Typed, cast};
+use crate::functions::{Argument, Call, Typed, faults};
 
 pub(super) fn register(aggregates: &mut Aggregates) {
     aggregates.add("stddev_pop", |call, clauses| single(call, clauses, Statistic::StddevPop));
@@ -24,15 +25,14 @@ pub(super) fn register(aggregates: &mut Aggregates) {
     aggregates.add("skewness", |call, clauses| single(call, clauses, Statistic::Skewness));
     aggregates.add("kurtosis", |call, clauses| single(call, clauses, Statistic::Kurtosis));
     aggregates.add("product", |call, clauses| single(call, clauses, Statistic::Product));
-    aggregates.add("corr", |call, clauses| pair(call, clauses, Statistic::Corr));
+    aggregates.add("corr", |call, clauses| pair(call, clauses, if call.settings.ansi { Statistic::StrictCorr } else { Statistic::Corr }));
     aggregates.add("covar_pop", |call, clauses| pair(call, clauses, Statistic::CovarPop));
     aggregates.add("covar_samp", |call, clauses| pair(call, clauses, Statistic::CovarSamp));
-    aggregates.add("regr_avgx", |call, clauses| pair(call, clauses, Statistic::RegrAvgX));
-    aggregates.add("regr_avgy", |call, clauses| pair(call, clauses, Statistic::RegrAvgY));
+    aggregates.add("regr_avgx", |call, clauses| average(call, clauses, 1));
+    aggregates.add("regr_avgy", |call, clauses| average(call, clauses, 0));
     aggregates.add("regr_count", |call, clauses| {
-        let count = pair(call, clauses, Statistic::RegrCount)?;
-        let count = cast::implicit(count, &DataType::Int64, call.settings)?;
-        Ok(Typed { nullable: false, ..count })
+        call.arity(2..=2)?;
+        Aggregates::all().build(&Call { name: "count", arguments: call.arguments.clone(), settings: call.settings }, clauses)
     });
     aggregates.add("regr_intercept", |call, clauses| pair(call, clauses, Statistic::RegrIntercept));
     aggregates.add("regr_r2", |call, clauses| pair(call, clauses, Statistic::RegrR2));
@@ -49,7 +49,21 @@ fn single(call: &Call<'_>, clauses: &Clauses, statistic: Statistic) -> Result<Ty
 
 fn pair(call: &Call<'_>, clauses: &Clauses, statistic: Statistic) -> Result<Typed> {
     call.arity(2..=2)?;
-    Ok(aggregate(statistic.name(), statistic, vec![call.double(0)?, call.double(1)?], clauses, DataType::Float64, true))
+    let (first, second) = (call.double(0)?, call.double(1)?);
+    // Of `regr_…(y, x)` the second argument is the independent variable, which comes first in the sums.
+    let arguments = if statistic.is_regression() { vec![second, first] } else { vec![first, second] };
+    Ok(aggregate(statistic.name(), statistic, arguments, clauses, DataType::Float64, true))
+}
+
+/// The average of one argument where neither is null.
+fn average(call: &Call<'_>, clauses: &Clauses, index: usize) -> Result<Typed> {
+    call.arity(2..=2)?;
+    let value = call.value(index)?.clone();
+    let present = |index| -> Result<Expr> { Ok(Expr::IsNotNull(Box::new(call.value(index)?.expr.clone()))) };
+    let both = present(0)?.and(present(1)?);
+    let case = Case { expr: None, when_then_expr: vec![(Box::new(both), Box::new(value.expr))], else_expr: None };
+    let arguments = vec![Argument::Value(Typed::new(Expr::Case(case), value.data_type, true))];
+    Aggregates::all().build(&Call { name: "avg", arguments, settings: call.settings }, clauses)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,12 +75,12 @@ enum Statistic {
     Skewness,
     Kurtosis,
     Product,
+    /// Null where a side does not vary.
     Corr,
+    /// An error where a side does not vary.
+    StrictCorr,
     CovarPop,
     CovarSamp,
-    RegrAvgX,
-    RegrAvgY,
-    RegrCount,
     RegrIntercept,
     RegrR2,
     RegrSlope,
@@ -89,12 +103,9 @@ impl Statistic {
             Statistic::Skewness => "skewness",
             Statistic::Kurtosis => "kurtosis",
             Statistic::Product => "product",
-            Statistic::Corr => "corr",
+            Statistic::Corr | Statistic::StrictCorr => "corr",
             Statistic::CovarPop => "covar_pop",
             Statistic::CovarSamp => "covar_samp",
-            Statistic::RegrAvgX => "regr_avgx",
-            Statistic::RegrAvgY => "regr_avgy",
-            Statistic::RegrCount => "regr_count",
             Statistic::RegrIntercept => "regr_intercept",
             Statistic::RegrR2 => "regr_r2",
             Statistic::RegrSlope => "regr_slope",
@@ -112,6 +123,18 @@ impl Statistic {
             Statistic::Kurtosis => &SINGLE,
             _ => &PAIR,
         }
+    }
+
+    fn is_regression(self) -> bool {
+        matches!(
+            self,
+            Statistic::RegrIntercept
+                | Statistic::RegrR2
+                | Statistic::RegrSlope
+                | Statistic::RegrSxx
+                | Statistic::RegrSxy
+                | Statistic::RegrSyy
+        )
     }
 
     fn is_pair(self) -> bool {
@@ -184,14 +207,18 @@ impl Statistic {
         }
     }
 
-    fn evaluate(self, state: &Moments) -> Option<f64> {
+    fn evaluate(self, state: &Moments) -> Result<Option<f64>> {
         let [n, mean, m2, m3, m4, _] = *state;
-        let [_, mean_0, mean_1, c, m2_0, m2_1] = *state;
-        let some = n > 0.0;
-        // Of `regr_…(y, x)` the first argument is y.
-        match self {
-            Statistic::RegrCount => Some(n),
-            _ if !some => None,
+        // Of a regression, x is the independent variable.
+        let [_, mean_x, mean_y, c, m2_x, m2_y] = *state;
+        if n == 0.0 {
+            return Ok(None);
+        }
+        let varies = m2_x != 0.0 && m2_y != 0.0;
+        if self == Statistic::StrictCorr && n > 1.0 && !varies {
+            return Err(faults::divide_by_zero());
+        }
+        Ok(match self {
             Statistic::StddevPop => Some((m2 / n).sqrt()),
             Statistic::StddevSamp => (n > 1.0).then(|| (m2 / (n - 1.0)).sqrt()),
             Statistic::VarPop => Some(m2 / n),
@@ -199,20 +226,18 @@ impl Statistic {
             Statistic::Skewness => (m2 != 0.0).then(|| n.sqrt() * m3 / (m2 * m2 * m2).sqrt()),
             Statistic::Kurtosis => (m2 != 0.0).then(|| n * m4 / (m2 * m2) - 3.0),
             Statistic::Product => Some(mean),
-            Statistic::Corr => (n > 1.0 && m2_0 != 0.0 && m2_1 != 0.0).then(|| c / (m2_0 * m2_1).sqrt()),
+            Statistic::Corr | Statistic::StrictCorr => (n > 1.0 && varies).then(|| c / (m2_x * m2_y).sqrt()),
             Statistic::CovarPop => Some(c / n),
             Statistic::CovarSamp => (n > 1.0).then(|| c / (n - 1.0)),
-            Statistic::RegrAvgX => Some(mean_1),
-            Statistic::RegrAvgY => Some(mean_0),
-            Statistic::RegrSlope => (m2_1 != 0.0).then(|| c / m2_1),
-            Statistic::RegrIntercept => (m2_1 != 0.0).then(|| mean_0 - c / m2_1 * mean_1),
-            Statistic::RegrR2 if m2_1 == 0.0 => None,
-            Statistic::RegrR2 if m2_0 == 0.0 => Some(1.0),
-            Statistic::RegrR2 => Some(c * c / (m2_0 * m2_1)),
-            Statistic::RegrSxx => Some(m2_1),
+            Statistic::RegrSlope => (m2_x != 0.0).then(|| c / m2_x),
+            Statistic::RegrIntercept => (m2_x != 0.0).then(|| mean_y - c / m2_x * mean_x),
+            Statistic::RegrR2 if m2_x == 0.0 => None,
+            Statistic::RegrR2 if m2_y == 0.0 => Some(1.0),
+            Statistic::RegrR2 => Some((c / (m2_x * m2_y).sqrt()).powi(2)),
+            Statistic::RegrSxx => Some(m2_x),
             Statistic::RegrSxy => Some(c),
-            Statistic::RegrSyy => Some(m2_0),
-        }
+            Statistic::RegrSyy => Some(m2_y),
+        })
     }
 }
 
@@ -271,7 +296,8 @@ impl GroupsAccumulator for MomentsOfGroups {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> DfResult<ArrayRef> {
         let states = emit_to.take_needed(&mut self.states);
-        Ok(Arc::new(states.iter().map(|state| self.statistic.evaluate(state)).collect::<Float64Array>()))
+        let results = states.iter().map(|state| self.statistic.evaluate(state)).collect::<Result<Float64Array>>();
+        Ok(Arc::new(results.map_err(to_datafusion)?))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> DfResult<Vec<ArrayRef>> {

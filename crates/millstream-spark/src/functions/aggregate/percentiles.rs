@@ -10,11 +10,11 @@ use datafusion::common::DataFusionError;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Accumulator;
 use datafusion::scalar::ScalarValue;
-use millstream_core::Result;
+use millstream_core::{Error, Result};
 use millstream_engine::to_datafusion;
 
 use super::function::{Aggregation, aggregate};
-use super::{Aggregates, Clauses};
+use super::{Aggregates, Clauses, quantiles};
 use crate::functions::coercion::{self, is_numeric};
 use crate::functions::{Call, Typed, cast, faults};
 use crate::types;
@@ -22,30 +22,19 @@ use crate::types;
 pub(super) fn register(aggregates: &mut Aggregates) {
     aggregates.add("percentile", |call, clauses| {
         call.arity(2..=3)?;
-        let frequency = if call.len() == 3 { call.long(2)? } else { Typed::literal(ScalarValue::Int64(Some(1))) };
-        percentile(call, clauses, call.double_or_interval(0)?, frequency, fractions(call, 1)?, false, false)
+        let frequency = if call.len() == 3 { call.long(2)? } else { one() };
+        percentile("percentile", call.value(0)?, frequency, fractions(call, 1)?, Shape::default(), call, clauses)
     });
     aggregates.add("median", |call, clauses| {
         call.arity(1..=1)?;
-        let one = Typed::literal(ScalarValue::Int64(Some(1)));
-        percentile(call, clauses, call.double_or_interval(0)?, one, Fractions::one(0.5), false, false)
+        percentile("median", call.value(0)?, one(), Fractions::one(0.5), Shape::default(), call, clauses)
     });
-    aggregates.add("percentile_cont", |call, clauses| within_group(call, clauses, false));
-    aggregates.add("percentile_disc", |call, clauses| within_group(call, clauses, true));
+    aggregates.add("percentile_cont", |call, clauses| within_group("percentile_cont", false, call, clauses));
+    aggregates.add("percentile_disc", |call, clauses| within_group("percentile_disc", true, call, clauses));
 }
 
-impl Call<'_> {
-    /// The values of a percentile, as doubles.
-    fn double_or_interval(&self, index: usize) -> Result<Typed> {
-        let value = self.value(index)?.clone();
-        match &value.data_type {
-            data_type if is_numeric(data_type) || matches!(data_type, DataType::Utf8 | DataType::Null) => {
-                cast::implicit(value, &DataType::Float64, self.settings)
-            }
-            DataType::Duration(_) | DataType::Interval(IntervalUnit::YearMonth) => Ok(super::quantiles::as_double(value)),
-            other => Err(faults::unexpected_type(self.name, index, "\"NUMERIC\" or \"ANSI INTERVAL\"", other)),
-        }
-    }
+fn one() -> Typed {
+    Typed::literal(ScalarValue::Int64(Some(1)))
 }
 
 /// The fractions that are asked for: one, or an array.
@@ -91,41 +80,53 @@ pub(super) fn fractions(call: &Call<'_>, index: usize) -> Result<Fractions> {
 }
 
 /// `percentile_cont(0.5) WITHIN GROUP (ORDER BY v DESC)`.
-fn within_group(call: &Call<'_>, clauses: &Clauses, discrete: bool) -> Result<Typed> {
+fn within_group(name: &'static str, discrete: bool, call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
     call.arity(1..=1)?;
-    let [order] = clauses.order_by.as_slice() else {
-        return Err(faults::mismatch("WRONG_NUM_ARGS", format!("`{}` needs WITHIN GROUP (ORDER BY …) with one value", call.name)));
+    let fault = |condition: &str, what: &str| {
+        let message = format!("`{name}` needs WITHIN GROUP (ORDER BY …) with one value, and it has {what}");
+        Error::invalid(format!("INVALID_WITHIN_GROUP_EXPRESSION.{condition}"), message).with_sqlstate("42K0K")
     };
-    let value = match clauses.ordered.first() {
-        Some(value) => {
-            let arguments = vec![crate::functions::Argument::Value(value.clone())];
-            Call { name: call.name, arguments, settings: call.settings }.double_or_interval(0)?
+    match (clauses.order_by.as_slice(), clauses.ordered.as_slice()) {
+        ([order], [value]) => {
+            let shape = Shape { reverse: !order.asc, discrete };
+            percentile(name, value, one(), fractions(call, 0)?, shape, call, clauses)
         }
-        None => Typed::new(datafusion::logical_expr::cast(order.expr.clone(), DataType::Float64), DataType::Float64, true),
-    };
-    let one = Typed::literal(ScalarValue::Int64(Some(1)));
-    percentile(call, clauses, value, one, fractions(call, 0)?, !order.asc, discrete)
+        ([], _) => Err(fault("WITHIN_GROUP_MISSING", "none")),
+        _ => Err(fault("WRONG_NUM_ORDERINGS", "several")),
+    }
+}
+
+/// What differs between the functions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Shape {
+    /// From the largest value down.
+    reverse: bool,
+    /// The first value that reaches the fraction, instead of one between two.
+    discrete: bool,
 }
 
 fn percentile(
-    call: &Call<'_>,
-    clauses: &Clauses,
-    value: Typed,
+    name: &'static str,
+    value: &Typed,
     frequency: Typed,
     fractions: Fractions,
-    reverse: bool,
-    discrete: bool,
+    shape: Shape,
+    call: &Call<'_>,
+    clauses: &Clauses,
 ) -> Result<Typed> {
-    let name = match call.name {
-        "median" => "median",
-        "percentile_cont" => "percentile_cont",
-        "percentile_disc" => "percentile_disc",
-        _ => "percentile",
+    let (value, kind) = match &value.data_type {
+        data_type if is_numeric(data_type) || matches!(data_type, DataType::Utf8 | DataType::Null) => {
+            (cast::implicit(value.clone(), &DataType::Float64, call.settings)?, DataType::Float64)
+        }
+        data_type @ (DataType::Duration(_) | DataType::Interval(IntervalUnit::YearMonth)) => {
+            (quantiles::as_double(value.clone()), data_type.clone())
+        }
+        other => return Err(faults::unexpected_type(name, 0, "\"NUMERIC\" or \"ANSI INTERVAL\"", other)),
     };
     let data_type = if fractions.array { types::array(DataType::Float64, false) } else { DataType::Float64 };
-    let function =
-        Percentile { fractions: fractions.values.iter().map(|value| value.to_bits()).collect(), array: fractions.array, reverse, discrete };
-    Ok(aggregate(name, function, vec![value, frequency], clauses, data_type, true))
+    let function = Percentile { fractions: fractions.values.iter().map(|value| value.to_bits()).collect(), array: fractions.array, shape };
+    let result = aggregate(name, function, vec![value, frequency], clauses, data_type, true);
+    Ok(quantiles::of_doubles(result, kind))
 }
 
 /// Percentiles from counted values. The state is the values in order and their counts.
@@ -134,9 +135,7 @@ struct Percentile {
     /// The bits of the fractions.
     fractions: Vec<u64>,
     array: bool,
-    reverse: bool,
-    /// The first value that reaches the fraction, instead of one between two.
-    discrete: bool,
+    shape: Shape,
 }
 
 impl Aggregation for Percentile {
@@ -175,7 +174,7 @@ impl PercentileAccumulator {
     fn add(&mut self, value: f64, count: i64) -> DfResult<()> {
         if count < 0 {
             let message = format!("the frequency {count} of a percentile is negative: it must be positive");
-            return Err(to_datafusion(faults::row("_LEGACY_ERROR_TEMP_2013", "22023", message)));
+            return Err(to_datafusion(faults::row("NEGATIVE_VALUES_IN_FREQUENCY_EXPRESSION", "22003", message)));
         }
         if count > 0 {
             *self.counts.entry(key_of(value)).or_insert(0) += count;
@@ -192,7 +191,7 @@ impl PercentileAccumulator {
                 seen > position
             })
         };
-        if self.percentile.discrete {
+        if self.percentile.shape.discrete {
             let position = (total as f64 * fraction).ceil() as i64 - 1;
             return rank(position.max(0)).map(|(value, _)| *value);
         }
@@ -244,7 +243,7 @@ impl Accumulator for PercentileAccumulator {
             return ScalarValue::try_new_null(&self.result);
         }
         let mut ordered: Vec<(f64, i64)> = self.counts.iter().map(|(key, count)| (value_of(*key), *count)).collect();
-        if self.percentile.reverse {
+        if self.percentile.shape.reverse {
             ordered.reverse();
         }
         let fractions = self.percentile.fractions.iter().map(|bits| f64::from_bits(*bits));

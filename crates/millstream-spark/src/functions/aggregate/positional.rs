@@ -12,7 +12,7 @@ use datafusion::scalar::ScalarValue;
 use millstream_core::Result;
 
 use super::function::{Aggregation, aggregate};
-use super::{Aggregates, Clauses};
+use super::{Aggregates, Clauses, top};
 use crate::functions::conditional::require_orderable;
 use crate::functions::{Call, Typed, faults, normalized};
 
@@ -40,7 +40,10 @@ fn end(call: &Call<'_>, clauses: &Clauses, last: bool) -> Result<Typed> {
 }
 
 fn by(call: &Call<'_>, clauses: &Clauses, greatest: bool) -> Result<Typed> {
-    call.arity(2..=2)?;
+    call.arity(2..=3)?;
+    if call.len() == 3 {
+        return top::extremes_by(call, clauses, greatest);
+    }
     require_orderable(call.name, &call.value(1)?.data_type)?;
     extreme_by(call.value(0)?.clone(), call.value(1)?.clone(), greatest, clauses)
 }

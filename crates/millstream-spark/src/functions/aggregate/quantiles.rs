@@ -64,12 +64,17 @@ fn approx_percentile(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
     let function =
         Quantiles { fractions: fractions.values.iter().map(|value| value.to_bits()).collect(), array: fractions.array, accuracy };
     let result = aggregate("approx_percentile", function, vec![value], clauses, of_doubles, true);
-    let data_type = if fractions.array { types::array(data_type, false) } else { data_type };
-    if data_type == result.data_type {
-        return Ok(result);
+    Ok(of_doubles(result, data_type).with_metadata(metadata))
+}
+
+/// A double, or an array of doubles, as the type that [`as_double`] took them from.
+pub(super) fn of_doubles(value: Typed, data_type: DataType) -> Typed {
+    if data_type == DataType::Float64 {
+        return value;
     }
-    let of_double = OfDouble { to: data_type.clone() };
-    Ok(kernel::scalar("of_double", of_double, vec![result], data_type, true).with_metadata(metadata))
+    let to = if matches!(value.data_type, DataType::List(_)) { types::array(data_type, false) } else { data_type };
+    let nullable = value.nullable;
+    kernel::scalar("of_double", OfDouble { to: to.clone() }, vec![value], to, nullable)
 }
 
 /// A value of any type with numbers behind it as a double.
@@ -135,7 +140,11 @@ impl Kernel for OfDouble {
     }
 }
 
-fn of_double(values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+/// Doubles as values of the type that they came from.
+///
+/// # Errors
+/// `INTERNAL_ERROR` for a type without numbers behind it.
+pub(super) fn of_double(values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let doubles = values.as_primitive_opt::<Float64Type>().ok_or_else(|| Error::internal("doubles are due"))?;
     let whole: Int64Array = doubles.unary(|value| value as i64);
     let array: ArrayRef = match to {

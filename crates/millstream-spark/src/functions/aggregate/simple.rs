@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::function::call;
 use super::{Aggregates, Clauses, positional};
-use crate::functions::coercion::{self, is_integral, is_nested};
+use crate::functions::coercion::{is_integral, is_nested};
 use crate::functions::conditional::require_orderable;
 use crate::functions::{Arguments, Call, Kernel, Typed, cast, faults, kernel, normalized};
 
@@ -36,7 +36,8 @@ pub(super) fn register(aggregates: &mut Aggregates) {
 /// `count(*)` is the count of a constant; of several values a row counts if none is null.
 fn count(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
     if call.is_empty() {
-        return Err(faults::wrong_number(call.name, "> 0", 0));
+        let message = "`count` requires > 0 parameters: write `count(*)` to count rows";
+        return Err(Error::invalid("WRONG_NUM_ARGS.WITH_SUGGESTION", message).with_sqlstate("42605"));
     }
     let mut values = call.values_from(0)?;
     if values.iter().any(|value| value.data_type == DataType::Null) {
@@ -113,7 +114,6 @@ fn bits(call: &Call<'_>, clauses: &Clauses, function: Arc<AggregateUDF>) -> Resu
     let value = match &call.value(0)?.data_type {
         data_type if is_integral(data_type) => call.value(0)?.clone(),
         DataType::Null => call.int(0)?,
-        DataType::Utf8 if coercion::implicitly_castable(&DataType::Utf8, &DataType::Int64, call.settings) => call.long(0)?,
         other => return Err(faults::unexpected_type(call.name, 0, "\"INTEGRAL\"", other)),
     };
     let data_type = value.data_type.clone();

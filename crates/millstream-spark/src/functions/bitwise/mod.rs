@@ -49,7 +49,6 @@ fn integral(call: &Call<'_>, index: usize) -> Result<Typed> {
     match &value.data_type {
         data_type if is_integral(data_type) => Ok(value.clone()),
         DataType::Null => call.int(index),
-        DataType::Utf8 => call.long(index),
         other => Err(faults::unexpected_type(call.name, index, "\"INTEGRAL\"", other)),
     }
 }

@@ -86,7 +86,11 @@ fn first_of(call: &Call<'_>, values: Vec<Typed>) -> Result<Typed> {
 
 fn null_if(call: &Call<'_>, other: Typed) -> Result<Typed> {
     let value = call.value(0)?.clone();
-    if call.name == "nullifzero" && !is_numeric(&value.data_type) && !matches!(value.data_type, DataType::Utf8 | DataType::Null) {
+    if call.name == "nullifzero"
+        && call.settings.ansi
+        && !is_numeric(&value.data_type)
+        && !matches!(value.data_type, DataType::Utf8 | DataType::Null)
+    {
         return Err(faults::operands_differ("=", &value.data_type, &other.data_type));
     }
     let equal = compare(Operator::Eq, "=", value.clone(), other, call.settings)?;

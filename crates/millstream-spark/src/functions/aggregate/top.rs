@@ -1,0 +1,136 @@
+//! Several rows or values in order: `max_by(x, y, k)`, `min_by(x, y, k)`, `approx_top_k`.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StructArray, UInt32Array};
+use arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, take};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use datafusion::common::DataFusionError;
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::Accumulator;
+use datafusion::scalar::ScalarValue;
+use millstream_core::Result;
+
+use super::function::{Aggregation, aggregate};
+use super::percentiles::one_list;
+use super::{Clauses, mode};
+use crate::functions::conditional::require_orderable;
+use crate::functions::{Call, Typed, cast, faults, normalized};
+use crate::types;
+
+/// `max_by(x, y, k)`: the values of the `k` rows where the key is greatest, from the greatest down.
+pub(super) fn extremes_by(call: &Call<'_>, clauses: &Clauses, greatest: bool) -> Result<Typed> {
+    let (value, key) = (call.value(0)?.clone(), call.value(1)?.clone());
+    require_orderable(call.name, &key.data_type)?;
+    let count = positive(call, 2, 100_000)?;
+    let element = Field::new("element", value.data_type.clone(), true).with_metadata(value.metadata.clone());
+    let data_type = DataType::List(Arc::new(element));
+    let name = if greatest { "max_by" } else { "min_by" };
+    Ok(aggregate(name, Extremes { greatest, count }, vec![value, normalized(key)], clauses, data_type, true))
+}
+
+/// `approx_top_k(value [, k [, tracked]])`: the `k` most frequent values with their counts.
+pub(super) fn approx_top_k(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
+    call.arity(1..=3)?;
+    let count = if call.len() > 1 { positive(call, 1, 10_000)? } else { 5 };
+    if call.len() > 2 {
+        positive(call, 2, 1_000_000)?;
+    }
+    mode::most_frequent(normalized(call.value(0)?.clone()), count, clauses)
+}
+
+/// A constant argument that is a positive number, at most `most`.
+fn positive(call: &Call<'_>, index: usize, most: i32) -> Result<usize> {
+    match cast::implicit(Typed::literal(call.constant(index)?), &DataType::Int32, call.settings)?.as_literal() {
+        Some(ScalarValue::Int32(Some(count))) if (1..=most).contains(count) => Ok(usize::try_from(*count).unwrap_or(1)),
+        Some(ScalarValue::Int32(Some(_))) => {
+            let message = format!("parameter {} of `{}` must be between 1 and {most}", index + 1, call.name);
+            Err(faults::mismatch("VALUE_OUT_OF_RANGE", message))
+        }
+        _ => Err(faults::mismatch("UNEXPECTED_NULL", format!("parameter {} of `{}` must not be null", index + 1, call.name))),
+    }
+}
+
+/// The state is a list of rows: values and keys.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Extremes {
+    greatest: bool,
+    count: usize,
+}
+
+fn row_fields(inputs: &[FieldRef]) -> Fields {
+    inputs.iter().enumerate().map(|(number, field)| Field::new(format!("c{number}"), field.data_type().clone(), true)).collect()
+}
+
+impl Aggregation for Extremes {
+    fn state(&self, inputs: &[FieldRef], _: &DataType) -> Vec<Field> {
+        vec![Field::new("rows", types::array(DataType::Struct(row_fields(inputs)), true), true)]
+    }
+
+    fn accumulator(&self, inputs: &[FieldRef], result: &DataType) -> DfResult<Box<dyn Accumulator>> {
+        let fields = row_fields(inputs);
+        let rows = StructArray::new_null(fields.clone(), 0);
+        Ok(Box::new(ExtremesAccumulator { extremes: self.clone(), result: result.clone(), fields, rows }))
+    }
+}
+
+#[derive(Debug)]
+struct ExtremesAccumulator {
+    extremes: Extremes,
+    result: DataType,
+    fields: Fields,
+    /// The rows that count so far, in order.
+    rows: StructArray,
+}
+
+impl ExtremesAccumulator {
+    fn add(&mut self, columns: &[ArrayRef]) -> DfResult<()> {
+        let new = StructArray::try_new(self.fields.clone(), columns.to_vec(), None)?;
+        let all = concat(&[&self.rows, &new])?;
+        let Some(rows) = all.as_struct_opt() else { return Err(DataFusionError::Internal("rows are due".into())) };
+        let [_, keys] = rows.columns() else { return Err(DataFusionError::Internal("values and keys are due".into())) };
+        let options = SortOptions { descending: self.extremes.greatest, nulls_first: false };
+        let order = lexsort_to_indices(&[SortColumn { values: keys.clone(), options: Some(options) }], None)?;
+        let present = order.iter().flatten().filter(|row| keys.is_valid(*row as usize)).take(self.extremes.count);
+        let chosen = take(rows, &UInt32Array::from_iter_values(present), None)?;
+        if let Some(chosen) = chosen.as_struct_opt() {
+            self.rows = chosen.clone();
+        }
+        Ok(())
+    }
+}
+
+impl Accumulator for ExtremesAccumulator {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> DfResult<()> {
+        self.add(values)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> DfResult<()> {
+        let lists = states.first().and_then(|state| state.as_list_opt::<i32>());
+        for rows in lists.into_iter().flat_map(|lists| lists.iter()).flatten() {
+            if let Some(rows) = rows.as_struct_opt() {
+                self.add(rows.columns())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&mut self) -> DfResult<Vec<ScalarValue>> {
+        Ok(vec![one_list(Arc::new(self.rows.clone()), true)?])
+    }
+
+    fn evaluate(&mut self) -> DfResult<ScalarValue> {
+        match (self.rows.columns(), &self.result) {
+            ([values, _], DataType::List(field)) if !values.is_empty() => {
+                let offsets = arrow::buffer::OffsetBuffer::from_lengths([values.len()]);
+                let list = arrow::array::ListArray::try_new(field.clone(), offsets, values.clone(), None)?;
+                Ok(ScalarValue::List(Arc::new(list)))
+            }
+            _ => ScalarValue::try_new_null(&self.result),
+        }
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.rows.get_array_memory_size()
+    }
+}
