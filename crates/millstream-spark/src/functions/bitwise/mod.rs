@@ -15,7 +15,7 @@ pub(super) fn register(functions: &mut Functions) {
     functions.add("&", |call| binary(call, Operator::BitwiseAnd));
     functions.add("|", |call| binary(call, Operator::BitwiseOr));
     functions.add("^", |call| binary(call, Operator::BitwiseXor));
-    functions.add_all(&["~", "bitwise_not", "bitwisenot"], |call| {
+    functions.add("~", |call| {
         call.arity(1..=1)?;
         let value = integral(call, 0)?;
         let (data_type, nullable) = (value.data_type.clone(), value.nullable);

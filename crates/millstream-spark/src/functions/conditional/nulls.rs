@@ -79,7 +79,7 @@ fn first_of(call: &Call<'_>, values: Vec<Typed>) -> Result<Typed> {
     let branches: Vec<(Expr, Expr)> = expressions.into_iter().map(|expr| (Expr::IsNotNull(Box::new(expr.clone())), expr)).collect();
     let value = match last {
         Some(last) if branches.is_empty() => last,
-        last => case(branches, last, true),
+        last => case(branches, last, data_type == DataType::Boolean),
     };
     Ok(Typed::new(value, data_type, nullable).with_metadata(metadata))
 }

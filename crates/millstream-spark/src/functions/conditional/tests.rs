@@ -68,6 +68,7 @@ fn branches_and_nulls() {
         ("coalesce", "null; true; false", "boolean true"),
         ("coalesce", "null", "void null"),
         ("nvl", "null; 'x'", "string x"),
+        ("ifnull", "1; 'a'", "bigint 1"),
         ("nvl2", "null; 1; 2", "int 2"),
         ("nullif", "1; 1", "int null"),
         ("nullif", "1; 2", "int 1"),

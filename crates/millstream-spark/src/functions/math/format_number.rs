@@ -17,6 +17,7 @@ fn format_number(call: &Call<'_>) -> Result<Typed> {
     let value = call.value(0)?.clone();
     let value = match &value.data_type {
         data_type if is_numeric(data_type) => value,
+        DataType::Utf8 if call.settings.ansi => return Err(faults::unexpected_type(call.name, 0, "\"NUMERIC\"", &DataType::Utf8)),
         DataType::Utf8 | DataType::Null => cast::implicit(value, &DataType::Float64, call.settings)?,
         other => return Err(faults::unexpected_type(call.name, 0, "\"NUMERIC\"", other)),
     };

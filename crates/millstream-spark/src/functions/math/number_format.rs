@@ -18,11 +18,12 @@ pub(super) fn register(functions: &mut Functions) {
 fn to_number(call: &Call<'_>, attempt: bool) -> Result<Typed> {
     call.arity(2..=2)?;
     let text = call.string(0)?;
-    let Some(format) = call.constant_text(1)? else { return Ok(Typed::null(&DataType::Decimal128(38, 0))) };
+    let Some(format) = call.constant_text(1)? else { return Ok(Typed::null(&DataType::Decimal128(10, 0))) };
     let format = Format::parse(&format)?;
     let (precision, scale) = format.decimal();
+    let nullable = text.nullable || attempt;
     let kernel = ToNumber { format, attempt };
-    Ok(kernel::scalar("to_number", kernel, vec![text], DataType::Decimal128(precision, scale), true))
+    Ok(kernel::scalar("to_number", kernel, vec![text], DataType::Decimal128(precision, scale), nullable))
 }
 
 /// `to_char(number, format)`.
@@ -88,6 +89,9 @@ impl Format {
         if text.is_empty() {
             return Err(bad("EMPTY", "is empty"));
         }
+        if !text.contains(['0', '9']) {
+            return Err(bad("WRONG_NUM_DIGIT", "has no digits"));
+        }
         while let Some(first) = rest.chars().next() {
             let mut taken = first.len_utf8();
             match first {
@@ -133,9 +137,6 @@ impl Format {
     /// Checks the order `[MI|S] [$] digits [. digits] [$] [PR|MI|S]`.
     fn check(&self, bad: impl Fn(&'static str, &str) -> Error) -> Result<()> {
         let count = |wanted: fn(&Token) -> bool| self.tokens.iter().filter(|token| wanted(token)).count();
-        if count(|token| matches!(token, Token::Digits(_))) == 0 {
-            return Err(bad("WRONG_NUM_DIGIT", "has no digits"));
-        }
         let repeated = [
             count(|token| *token == Token::Point),
             count(|token| *token == Token::Dollar),
@@ -271,7 +272,9 @@ impl Format {
                 Token::Dollar => text.push('$'),
                 Token::Sign => text.push(if negative { '-' } else { '+' }),
                 Token::Minus => text.push(if negative { '-' } else { ' ' }),
-                Token::Open | Token::Close if !negative => {}
+                Token::Open if !negative => {}
+                // So that positive numbers are as wide as negative ones.
+                Token::Close if !negative => text.push_str("  "),
                 Token::Open => text.push('<'),
                 Token::Close => text.push('>'),
             }
@@ -287,11 +290,10 @@ impl Format {
 
     /// What stands for a number that does not fit.
     fn overflowing(&self) -> String {
-        // A separator before which there is no digit is a blank, and there is no digit at all.
-        let shown = |c: char| match c {
+        let shown = |c: char| match c.to_ascii_uppercase() {
             '0' | '9' => '#',
-            ',' | 'G' => ' ',
-            other => other,
+            '.' | 'D' => '.',
+            _ => ' ',
         };
         self.text.chars().map(shown).collect()
     }
@@ -382,7 +384,11 @@ mod tests {
             ("to_number", "'abc'; '999'", "INVALID_FORMAT.MISMATCH_INPUT"),
             ("try_to_number", "'abc'; '999'", "decimal(3,0) null"),
             ("try_to_number", "'12,345.6'; '99,999.9'", "decimal(6,1) 12345.6"),
-            ("to_number", "'1'; 'abc'", "INVALID_FORMAT.UNEXPECTED_TOKEN"),
+            ("to_number", "'- 12'; 'S99'", "decimal(2,0) -12"),
+            ("to_number", "'.5'; '.9'", "decimal(1,1) 0.5"),
+            ("to_number", "''; '999'", "INVALID_FORMAT.MISMATCH_INPUT"),
+            ("to_number", "'1'; 'abc'", "INVALID_FORMAT.WRONG_NUM_DIGIT"),
+            ("to_number", "'$1'; 'L9'", "INVALID_FORMAT.UNEXPECTED_TOKEN"),
         ]);
     }
 
@@ -397,6 +403,18 @@ mod tests {
             (12, 0, "9999", "  12"),
             (12, 0, "0000", "0012"),
             (12_345_678, 3, "99,999.99", "## ###.##"),
+            (1_234, 0, "999", "###"),
+            (5, 1, "9.99", "0.50"),
+            (0, 0, "9", " "),
+            (0, 0, "0", "0"),
+            (1_234, 3, "9.9", "#.#"),
+            (-1, 1, "S0.0", "-0.1"),
+            (12, 0, "99PR", "12  "),
+            (-12, 0, "99PR", "<12>"),
+            (12, 0, "MI99", " 12"),
+            (5, 0, "9,999", "    5"),
+            (-5, 0, "$9,999S", "$    5-"),
+            (0, 2, "$99.99", "$ 0.00"),
         ] {
             assert_eq!(Format::parse(format).unwrap().write(unscaled, scale), expected, "{format}");
         }
