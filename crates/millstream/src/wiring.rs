@@ -40,9 +40,12 @@ pub struct Wiring {
     decorator: StoreDecorator,
 }
 
+/// Puts something around a store.
+type Decorate = dyn Fn(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> + Send + Sync;
+
 /// What is put around every store that a process opens.
 #[derive(Clone)]
-struct StoreDecorator(Arc<dyn Fn(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> + Send + Sync>);
+struct StoreDecorator(Arc<Decorate>);
 
 impl fmt::Debug for StoreDecorator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -203,7 +203,8 @@ impl Analyzer<'_> {
                 continue;
             }
             let in_order = places.iter().enumerate().all(|(index, place)| *place == Some(index));
-            if !places.is_empty() && !(in_order && places.len() == keys.len()) {
+            let all_keys = in_order && places.len() == keys.len();
+            if !places.is_empty() && !all_keys {
                 return Err(Error::invalid("GROUPING_ID_COLUMN_MISMATCH", "the arguments of grouping_id() are not the grouping columns")
                     .with_sqlstate("42803"));
             }

@@ -218,7 +218,7 @@ fn frequent(input: &Node, key: &Attribute, support: f64) -> Result<Node> {
     let collected = aggregate(array_agg_udaf(), vec![key.column()]).alias(&list);
     let plan = Aggregate::try_new(Arc::new(plan), Vec::new(), vec![collected]).map(LogicalPlan::Aggregate).map_err(from_datafusion)?;
     let data_type = types::array(key.data_type.clone(), true);
-    let value = Typed::new(column(&list), data_type, true);
+    let value = Typed::new(column(&list), data_type, false);
     let attribute = Attribute { internal: list, ..Attribute::of(format!("{}_freqItems", key.name), &value) };
     Ok(Node::new(plan, vec![attribute]))
 }

@@ -129,7 +129,7 @@ impl Analyzer<'_> {
             items.push(list.expr.alias(&internal));
             let plan = unnested(project(plan, items)?, &internal, false)?;
             // The struct comes out of the list without the metadata of a window.
-            let value = Typed::new(super::columns::column(&internal), window, false).with_metadata(metadata);
+            let value = Typed::new(super::columns::column(&internal), window, true).with_metadata(metadata);
             let attribute = Attribute::of("window", &value);
             let mut items: Vec<Expr> = columns.iter().map(Attribute::column).collect();
             items.push(item(&value, &attribute.internal, &plan)?);

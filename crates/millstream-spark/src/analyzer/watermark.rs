@@ -4,6 +4,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::Column;
 use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
+use millstream_engine::plan::is_streaming;
 use millstream_engine::stateful::{WATERMARK_DELAY, Watermark, delay_ms};
 use spark_connect_proto::WithWatermark;
 
@@ -19,6 +20,10 @@ impl Analyzer<'_> {
             ScalarValue::IntervalMonthDayNano(Some(delay)) => delay_ms(delay.months, delay.days, delay.nanoseconds / 1_000)?,
             _ => return Err(Error::internal("a delay is an interval")),
         };
+        // Over a table there is nothing to wait for: Spark leaves the watermark out before it looks at the column.
+        if !is_streaming(&input.plan)? {
+            return Ok(input);
+        }
         let parts = name_parts(&with.event_time)?;
         let scope = Scope { columns: &input.columns, outer: None, computed: &[] };
         let resolver = Resolver::new(self.settings, &scope, self);

@@ -86,8 +86,7 @@ mod tests {
         };
         let plan = Plan { op_type: Some(OpType::CompressedOperation(packed.clone())) };
         assert_eq!(super::relation(Some(plan)).unwrap(), relation);
-        let broken =
-            Plan { op_type: Some(OpType::CompressedOperation(CompressedOperation { data: Bytes::from_static(b"no").into(), ..packed })) };
+        let broken = Plan { op_type: Some(OpType::CompressedOperation(CompressedOperation { data: Bytes::from_static(b"no"), ..packed })) };
         assert_eq!(unpack(Some(broken)).unwrap_err().code(), "CONNECT_INVALID_PLAN.CANNOT_PARSE");
         assert_eq!(unpack(None).unwrap_err().code(), "CONNECT_INVALID_PLAN.INVALID_ONE_OF_FIELD_NOT_SET");
     }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, BooleanBufferBuilder, Decimal128Array, Float64Array, Int32Array, Int64Array,
-    PrimitiveArray, StringArray,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, BooleanBufferBuilder, Int32Array, Int64Array, PrimitiveArray, StringArray,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Float64Type, Int32Type, Int64Type};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Int32Type, Int64Type};
 use millstream_core::{Error, Result};
 
 use super::Arguments;
@@ -34,9 +33,6 @@ enum Values {
     Bytes(BinaryArray),
     Int(Int32Array),
     Long(Int64Array),
-    Double(Float64Array),
-    Decimal(Decimal128Array),
-    Boolean(BooleanArray),
     Other,
 }
 
@@ -164,9 +160,6 @@ impl Values {
             DataType::Binary => array.as_binary_opt::<i32>().cloned().map(Values::Bytes),
             DataType::Int32 => array.as_primitive_opt::<Int32Type>().cloned().map(Values::Int),
             DataType::Int64 => array.as_primitive_opt::<Int64Type>().cloned().map(Values::Long),
-            DataType::Float64 => array.as_primitive_opt::<Float64Type>().cloned().map(Values::Double),
-            DataType::Decimal128(..) => array.as_primitive_opt::<Decimal128Type>().cloned().map(Values::Decimal),
-            DataType::Boolean => array.as_boolean_opt().cloned().map(Values::Boolean),
             _ => None,
         };
         typed.unwrap_or(Values::Other)
@@ -245,14 +238,6 @@ impl<'a> Row<'a> {
             Some((Column { values: Values::Long(values), .. }, at)) => values.value(at),
             Some((Column { values: Values::Int(values), .. }, at)) => i64::from(values.value(at)),
             _ => 0,
-        }
-    }
-
-    /// An argument as a truth value.
-    pub(crate) fn boolean(self, index: usize) -> bool {
-        match self.place(index) {
-            Some((Column { values: Values::Boolean(values), .. }, at)) => values.value(at),
-            _ => false,
         }
     }
 }

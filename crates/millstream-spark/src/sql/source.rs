@@ -171,7 +171,7 @@ impl<'a> Places<'a> {
     }
 
     fn of(&mut self, location: Location) -> Location {
-        self.output.to_location(location);
+        self.output.move_to_location(location);
         let stretches = &self.substituted.stretches;
         while stretches.get(self.stretch + 1).is_some_and(|next| next.output <= self.output.offset) {
             self.stretch += 1;
@@ -181,7 +181,7 @@ impl<'a> Places<'a> {
             Some(stretch) => stretch.input,
             None => 0,
         };
-        self.file.to_offset(offset);
+        self.file.move_to_offset(offset);
         Location::new(self.file.line, self.file.column)
     }
 }
@@ -210,18 +210,18 @@ impl<'a> Walk<'a> {
         true
     }
 
-    fn to_offset(&mut self, offset: usize) {
+    fn move_to_offset(&mut self, offset: usize) {
         while self.offset < offset && self.step() {}
     }
 
-    fn to_location(&mut self, location: Location) {
+    fn move_to_location(&mut self, location: Location) {
         while (self.line, self.column) < (location.line, location.column) && self.step() {}
     }
 }
 
 fn location_of(text: &str, offset: usize) -> Location {
     let mut walk = Walk::new(text);
-    walk.to_offset(offset);
+    walk.move_to_offset(offset);
     Location::new(walk.line, walk.column)
 }
 

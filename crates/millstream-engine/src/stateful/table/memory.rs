@@ -7,6 +7,7 @@ use datafusion::common::HashMap;
 use millstream_core::Result;
 
 use super::Store;
+use super::store::Visit;
 
 /// Where a row is: its key and its number among the values of the key.
 type Place = (Arc<[u8]>, i64);
@@ -155,7 +156,7 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn scan(&self, visit: &mut dyn FnMut(&[u8], i64, &[u8]) -> bool) -> Result<()> {
+    fn scan(&self, visit: &mut Visit<'_>) -> Result<()> {
         for (key, values) in &self.rows {
             for value in values.as_slice() {
                 if !visit(key, value.sub, &value.bytes) {

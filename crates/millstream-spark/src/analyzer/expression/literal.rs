@@ -1,5 +1,7 @@
 //! Constants.
 
+#![expect(deprecated, reason = "older clients send the types of constants in the places that are deprecated now")]
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

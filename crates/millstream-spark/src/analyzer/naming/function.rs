@@ -460,7 +460,8 @@ pub(super) fn variant_path(function: &UnresolvedFunction) -> Option<String> {
         _ => return None,
     };
     let keys = path.trim_start_matches('$').split(['.', '[']).map(|key| key.trim_end_matches(']').trim_matches('\''));
-    keys.filter(|key| !key.is_empty() && key.parse::<u64>().is_err()).next_back().map(str::to_owned)
+    let mut keys = keys;
+    keys.rfind(|key| !key.is_empty() && key.parse::<u64>().is_err()).map(str::to_owned)
 }
 
 /// The names that the fields of a row get, with their values.

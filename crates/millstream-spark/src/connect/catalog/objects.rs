@@ -24,7 +24,7 @@ pub(super) enum Found {
     /// A view of `global_temp`.
     GlobalView(String),
     /// A table, or a view that is stored.
-    Table(TableName, Stored),
+    Table(TableName, Box<Stored>),
 }
 
 impl Found {
@@ -52,7 +52,7 @@ pub(super) async fn find(session: &ConnectSession, warehouse: &Warehouse, name: 
         _ => {}
     }
     let Some(table) = TableName::of(session, name) else { return Ok(None) };
-    Ok(warehouse.table(&table).await?.map(|stored| Found::Table(table, stored)))
+    Ok(warehouse.table(&table).await?.map(|stored| Found::Table(table, Box::new(stored))))
 }
 
 /// The same for a text.
@@ -102,7 +102,7 @@ pub(super) async fn list(
     } else {
         warehouse.require_database(&schema).await?;
         let tables = warehouse.tables(&schema).await?.into_iter().filter(|(name, stored)| matches(&name.table, pattern) && which(stored));
-        found.extend(tables.map(|(name, stored)| Found::Table(name, stored)));
+        found.extend(tables.map(|(name, stored)| Found::Table(name, Box::new(stored))));
     }
     found.extend(session.view_names().into_iter().filter(|name| matches(name, pattern)).map(Found::View));
     tables(&found)
@@ -218,8 +218,8 @@ mod tests {
     fn kinds_of_tables() {
         let name = TableName { database: "default".into(), table: "t".into() };
         let found = [
-            Found::Table(name.clone(), Stored::of_format("delta")),
-            Found::Table(name, Stored { external: Some("file:/x".into()), ..Stored::of_format("json") }),
+            Found::Table(name.clone(), Box::new(Stored::of_format("delta"))),
+            Found::Table(name, Box::new(Stored { external: Some("file:/x".into()), ..Stored::of_format("json") })),
             Found::View("v".into()),
         ];
         let rows = tables(&found).unwrap();

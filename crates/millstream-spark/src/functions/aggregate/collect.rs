@@ -132,10 +132,10 @@ impl CollectAccumulator {
     fn compacted(&mut self) -> DfResult<ScalarValue> {
         let chunks = std::mem::take(&mut self.chunks);
         let list = list_of(&self.result, chunks)?;
-        if let ScalarValue::List(list) = &list {
-            if !list.values().is_empty() {
-                self.chunks.push(list.values().clone());
-            }
+        if let ScalarValue::List(list) = &list
+            && !list.values().is_empty()
+        {
+            self.chunks.push(list.values().clone());
         }
         Ok(list)
     }

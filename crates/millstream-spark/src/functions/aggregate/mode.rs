@@ -99,7 +99,7 @@ impl Debug for ModeAccumulator {
 impl ModeAccumulator {
     fn add(&mut self, values: &ArrayRef, counts: impl Fn(usize) -> i64) -> DfResult<()> {
         let nulls = values.logical_nulls();
-        for (number, row) in self.converter.convert_columns(&[values.clone()])?.iter().enumerate() {
+        for (number, row) in self.converter.convert_columns(std::slice::from_ref(values))?.iter().enumerate() {
             if self.mode.top.is_none() && nulls.as_ref().is_some_and(|nulls| nulls.is_null(number)) {
                 continue;
             }
@@ -154,7 +154,7 @@ impl Accumulator for ModeAccumulator {
     }
 
     fn state(&mut self) -> DfResult<Vec<ScalarValue>> {
-        let mut entries: Vec<(&Box<[u8]>, &(usize, i64))> = self.counts.iter().collect();
+        let mut entries: Vec<_> = self.counts.iter().collect();
         entries.sort_unstable_by_key(|(_, (place, _))| *place);
         let rows: Vec<&[u8]> = entries.iter().map(|(row, _)| row.as_ref()).collect();
         let values = self.values(&rows)?;

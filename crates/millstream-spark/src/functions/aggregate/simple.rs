@@ -103,7 +103,8 @@ fn extreme(call: &Call<'_>, clauses: &Clauses, greatest: bool) -> Result<Typed> 
 fn condition(call: &Call<'_>, clauses: &Clauses, function: Arc<AggregateUDF>) -> Result<Typed> {
     call.arity(1..=1)?;
     let value = call.value(0)?;
-    if !matches!(value.data_type, DataType::Boolean | DataType::Null) && !(value.data_type == DataType::Utf8 && call.settings.ansi) {
+    let text = value.data_type == DataType::Utf8 && call.settings.ansi;
+    if !text && !matches!(value.data_type, DataType::Boolean | DataType::Null) {
         return Err(faults::unexpected_type(call.name, 0, "\"BOOLEAN\"", &value.data_type));
     }
     Ok(self::call(function, vec![call.boolean(0)?], clauses, DataType::Boolean, true))

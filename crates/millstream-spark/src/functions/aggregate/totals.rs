@@ -242,7 +242,7 @@ fn no_such_group(group: usize) -> DataFusionError {
     DataFusionError::Internal(format!("there is no group {group}"))
 }
 
-fn column<'a, T: ArrowPrimitiveType>(values: &'a [ArrayRef], index: usize) -> DfResult<&'a PrimitiveArray<T>> {
+fn column<T: ArrowPrimitiveType>(values: &[ArrayRef], index: usize) -> DfResult<&PrimitiveArray<T>> {
     let column = values.get(index).and_then(|column| column.as_primitive_opt::<T>());
     column.ok_or_else(|| DataFusionError::Internal("a column of an aggregate function is of another type".into()))
 }

@@ -94,7 +94,7 @@ fn whole(fraction: u64, exponent: i32, significant: i32) -> (Vec<u8>, i32) {
 /// The decimal exponent, perhaps one too large.
 fn estimate(fraction: u64, exponent: i32) -> i32 {
     let mantissa = f64::from_bits(1023 << FRACTION | fraction & ((1 << FRACTION) - 1));
-    ((mantissa - 1.5) * 0.289_529_654 + 0.176_091_259 + f64::from(exponent) * 0.301_029_995_663_981).floor() as i32
+    ((mantissa - 1.5) * 0.289_529_654 + 0.176_091_259 + f64::from(exponent) * std::f64::consts::LOG10_2).floor() as i32
 }
 
 /// Non-negative integers that are large enough.
@@ -296,7 +296,7 @@ mod tests {
             let shift = FRACTION as i32 - exponent;
             let (b5, s5) = ((-decimal).max(0), decimal.max(0));
             let small = digits(
-                u128::from(fraction) * 5_u128.pow(b5 as u32) << b5 << 1,
+                (u128::from(fraction) * 5_u128.pow(b5 as u32)) << b5 << 1,
                 (5_u128.pow(s5 as u32) << s5 << shift) << 1,
                 5_u128.pow(b5 as u32) << b5,
                 true,

@@ -226,7 +226,7 @@ fn push_separated<T>(out: &mut String, open: char, close: char, items: impl Iter
 
 /// A double as Java writes it: plain from 10⁻³ up to 10⁷, otherwise with one digit before the point and an exponent.
 pub(crate) fn push_double(out: &mut String, value: f64) {
-    push_floating(out, value, |magnitude| digits_of_f64(magnitude));
+    push_floating(out, value, digits_of_f64);
 }
 
 /// A float as Java writes it.

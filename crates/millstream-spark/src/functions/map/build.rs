@@ -58,7 +58,7 @@ impl Kernel for MakeMap {
 }
 
 fn make_map(call: &Call<'_>) -> Result<Typed> {
-    if call.len() % 2 != 0 {
+    if !call.len().is_multiple_of(2) {
         return Err(faults::wrong_number(call.name, "2n (n > 0)", call.len()));
     }
     let arguments = call.values_from(0)?;

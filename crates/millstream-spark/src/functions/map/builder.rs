@@ -61,14 +61,6 @@ impl<'k> MapBuilder<'k> {
         Ok(())
     }
 
-    /// Adds an entry without a value.
-    ///
-    /// # Errors
-    /// As [`MapBuilder::push`].
-    pub(in crate::functions) fn push_null(&mut self, key: Pick) -> Result<()> {
-        self.push(key, (self.values.len() - 1, 0))
-    }
-
     /// Ends a map.
     ///
     /// # Errors

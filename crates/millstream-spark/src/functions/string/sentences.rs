@@ -17,7 +17,7 @@ pub(super) fn register(functions: &mut Functions) {
 /// `sentences(text[, language[, country]])`: the rules of English hold whatever the language.
 fn build(call: &Call<'_>) -> Result<Typed> {
     call.arity(1..=3)?;
-    let text = super::texts(call, call.len())?.into_iter().next().map_or_else(|| Typed::null(&DataType::Utf8), |text| text);
+    let text = super::texts(call, call.len())?.into_iter().next().unwrap_or_else(|| Typed::null(&DataType::Utf8));
     let data_type = types::array(types::array(DataType::Utf8, false), false);
     Ok(scalar("sentences", Sentences, vec![text], data_type, true))
 }
@@ -72,7 +72,7 @@ fn sentences(text: &str) -> Vec<&str> {
         }
         let end = characters.peek().map_or(text.len(), |(at, _)| *at);
         let goes_on = characters.peek().is_some_and(|(_, next)| next.is_lowercase());
-        if (firm || blank) && (firm || !goes_on) {
+        if firm || blank && !goes_on {
             sentences.extend(text.get(start..end));
             start = end;
         }

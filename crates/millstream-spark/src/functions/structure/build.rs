@@ -52,7 +52,7 @@ pub(super) fn make_struct(fields: Vec<(String, Typed)>) -> Typed {
 }
 
 fn named_struct(call: &Call<'_>) -> Result<Typed> {
-    if call.len() % 2 != 0 {
+    if !call.len().is_multiple_of(2) {
         return Err(faults::wrong_number(call.name, "2n (n > 0)", call.len()));
     }
     let mut fields = Vec::with_capacity(call.len() / 2);

@@ -132,7 +132,7 @@ impl Cast {
 
     /// Casts to a type without parts: the values of each type together.
     fn atoms(&self, variants: &[Option<Variant<'_>>], to: &Field) -> Result<ArrayRef> {
-        let mut groups: BTreeMap<(u8, i8), Vec<(usize, Variant<'_>, Value<'_>)>> = BTreeMap::new();
+        let mut groups: BTreeMap<(u8, i8), Vec<_>> = BTreeMap::new();
         for (row, variant) in variants.iter().enumerate() {
             if let Some((variant, value)) = self.present(*variant)? {
                 groups.entry(group(&value)).or_default().push((row, variant, value));

@@ -21,7 +21,6 @@ pub(super) enum Kind {
     Float = 14,
     Binary = 15,
     LongString = 16,
-    Uuid = 20,
 }
 
 /// A variant: the bytes of a value, and of the dictionary of names.

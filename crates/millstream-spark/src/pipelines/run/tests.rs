@@ -1,4 +1,7 @@
+#![expect(clippy::disallowed_methods, reason = "tests bring the real clock and random names")]
+
 use std::path::PathBuf;
+
 use std::time::Instant;
 
 use arrow::util::pretty::pretty_format_batches;

@@ -250,7 +250,9 @@ const FORMATTED: &[(&str, &str, Result<&str, &str>)] = &[
 ];
 
 /// A text, a pattern, and the time, none, or the condition.
-const PARSED: &[(&str, &str, Result<Option<&str>, &str>)] = &[
+type Parsed = (&'static str, &'static str, Result<Option<&'static str>, &'static str>);
+
+const PARSED: &[Parsed] = &[
     ("2024-03-05", "yyyy-MM-dd", Ok(Some("2024-03-05 00:00:00"))),
     ("2024-3-5", "yyyy-MM-dd", Ok(None)),
     ("2024-3-5", "yyyy-M-d", Ok(Some("2024-03-05 00:00:00"))),

@@ -61,7 +61,7 @@ const NOT_TABLE_ALIASES: &[&str] = &[
 
 impl Parser<'_> {
     /// `FROM a, b JOIN c …`.
-    pub(super) fn from_clause(&mut self) -> Result<Relation, Diagnostic> {
+    pub(super) fn clause_from(&mut self) -> Result<Relation, Diagnostic> {
         self.cursor.expect(&["FROM"])?;
         let mut all = self.nested(Parser::relation)?;
         while self.cursor.eat_token(&Token::Comma) {

@@ -131,7 +131,7 @@ impl Parser<'_> {
         match self.keyword().as_deref() {
             Some("SELECT") => self.select(None),
             Some("FROM") => {
-                let input = self.from_clause()?;
+                let input = self.clause_from()?;
                 if self.cursor.is("SELECT") { self.select(Some(input)) } else { Ok(all_columns(input)) }
             }
             Some("VALUES") => self.inline_table(),

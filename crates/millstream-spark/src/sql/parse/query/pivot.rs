@@ -156,11 +156,7 @@ fn literals_of(value: Expression, width: usize) -> Option<Vec<Literal>> {
 /// The columns that an expression mentions.
 fn columns_of(expression: &Expression, found: &mut Vec<Expression>) {
     match &expression.expr_type {
-        Some(ExprType::UnresolvedAttribute(_)) => {
-            if !found.contains(expression) {
-                found.push(expression.clone());
-            }
-        }
+        Some(ExprType::UnresolvedAttribute(_)) if !found.contains(expression) => found.push(expression.clone()),
         Some(ExprType::UnresolvedFunction(function)) => function.arguments.iter().for_each(|argument| columns_of(argument, found)),
         Some(ExprType::Alias(alias)) => alias.expr.iter().for_each(|inner| columns_of(inner, found)),
         Some(ExprType::Cast(cast)) => cast.expr.iter().for_each(|inner| columns_of(inner, found)),

@@ -32,7 +32,7 @@ impl Parser<'_> {
         let width = (!items.iter().any(is_star)).then_some(items.len());
         let mut input = match from {
             Some(from) => Some(from),
-            None if self.cursor.is("FROM") => Some(self.from_clause()?),
+            None if self.cursor.is("FROM") => Some(self.clause_from()?),
             None => None,
         };
         for (name, parameters) in hints {
