@@ -81,7 +81,7 @@ async fn rows_without_event_time_count_as_1970_in_the_report_and_are_in_no_windo
     lab.step(&query).await.is(&[], "00:00:00.000", &[[0, 0, 0, 0]]);
     events.add(&[at("a", 1060.0, 2), ("a", None, 4)]);
     query.process_all_available().await.unwrap();
-    let with_data = query.recent_progress().into_iter().filter(|progress| progress.num_input_rows == 2).next_back().unwrap();
+    let with_data = query.recent_progress().into_iter().rfind(|progress| progress.num_input_rows == 2).unwrap();
     let times: Vec<String> = ["min", "avg", "max"].iter().map(|name| with_data.event_time[*name][11..].to_owned()).collect();
     assert_eq!(times, ["00:00:00.000Z", "00:08:50.000Z", "00:17:40.000Z"]);
     query.stop().await;
