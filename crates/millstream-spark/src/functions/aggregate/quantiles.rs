@@ -60,10 +60,10 @@ fn approx_percentile(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
         let message = format!("the accuracy of `{}` must be between 1 and {}", call.name, i32::MAX);
         return Err(faults::mismatch("VALUE_OUT_OF_RANGE", message));
     }
-    let of_doubles = if fractions.array { types::array(DataType::Float64, false) } else { DataType::Float64 };
+    let doubles = if fractions.array { types::array(DataType::Float64, false) } else { DataType::Float64 };
     let function =
         Quantiles { fractions: fractions.values.iter().map(|value| value.to_bits()).collect(), array: fractions.array, accuracy };
-    let result = aggregate("approx_percentile", function, vec![value], clauses, of_doubles, true);
+    let result = aggregate("approx_percentile", function, vec![value], clauses, doubles, true);
     Ok(of_doubles(result, data_type).with_metadata(metadata))
 }
 
