@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use millstream::wiring::Wiring;
-use millstream::{QueryEvent, QueryRequest, Session, SessionOptions, Trigger};
+use millstream::{QueryEvent, QueryRequest, QuerySettings, Session, SessionOptions, Trigger};
 use millstream_core::Options;
 use millstream_core::registry::{ReadRequest, WriteRequest};
 use millstream_core::sink::OutputMode;
@@ -122,6 +122,8 @@ async fn read(format: &str, input: &str, checkpoint: &str) -> Outcome<(f64, u64)
         checkpoint: wiring.checkpoint(checkpoint).await.map_err(say)?,
         quarantine: None,
         expectations: vec![],
+        output: None,
+        settings: QuerySettings::default(),
     };
     let query = session.start(request).await.map_err(say)?;
     query.await_termination().await.map_err(say)?;

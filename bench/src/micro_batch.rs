@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use millstream::wiring::Wiring;
-use millstream::{QueryEvent, QueryRequest, Session, SessionOptions, StreamingQuery, Trigger};
+use millstream::{QueryEvent, QueryRequest, QuerySettings, Session, SessionOptions, StreamingQuery, Trigger};
 use millstream_checkpoint::store::DurableCounts;
 use millstream_core::registry::{ReadRequest, WriteRequest};
 use millstream_core::sink::OutputMode;
@@ -167,6 +167,8 @@ async fn start(wiring: &Wiring, dir: &Path, input: &Path, sink: &str) -> Outcome
         checkpoint: wiring.checkpoint(&absolute(&dir.join("checkpoint"))?.display().to_string()).await.map_err(say)?,
         quarantine: None,
         expectations: vec![],
+        output: None,
+        settings: QuerySettings::default(),
     };
     Ok((session.start(request).await.map_err(say)?, reports))
 }

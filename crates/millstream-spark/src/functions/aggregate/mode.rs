@@ -115,7 +115,7 @@ impl ModeAccumulator {
     }
 
     fn most_frequent(&self, top: usize) -> DfResult<ScalarValue> {
-        let mut entries: Vec<(&Box<[u8]>, &(usize, i64))> = self.counts.iter().collect();
+        let mut entries: Vec<_> = self.counts.iter().collect();
         entries.sort_unstable_by_key(|(_, (place, count))| (std::cmp::Reverse(*count), *place));
         entries.truncate(top);
         let rows: Vec<&[u8]> = entries.iter().map(|(row, _)| row.as_ref()).collect();
