@@ -95,7 +95,7 @@ fn rows_of(first: u64, end: u64) -> Outcome<RecordBatch> {
         ),
         ("station", Arc::new(StringArray::from_iter_values(ids().map(|id| format!("station-{:03}", mixed(id) % 500))))),
         ("reading", Arc::new(Float64Array::from_iter_values(ids().map(|id| (mixed(id) % 1_000_000) as f64 / 1_000.0)))),
-        ("valid", Arc::new(ids().map(|id| Some(mixed(id) % 17 != 0)).collect::<BooleanArray>())),
+        ("valid", Arc::new(ids().map(|id| Some(!mixed(id).is_multiple_of(17))).collect::<BooleanArray>())),
         ("note", Arc::new(StringArray::from_iter_values(ids().map(|id| format!("observed by {:08x} in passing", mixed(id) as u32))))),
     ];
     RecordBatch::try_from_iter(columns).map_err(say)
