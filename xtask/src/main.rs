@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         None => ("help", [].as_slice()),
     };
     let builds = !matches!(task, "tidy" | "help" | "--help" | "-h");
-    let ready = if builds { packages::protoc() } else { Ok(()) };
+    let ready = if builds { packages::protoc().and_then(|()| packages::native()) } else { Ok(()) };
     let outcome = match task {
         _ if ready.is_err() => ready,
         "demo" => demo::demo(),

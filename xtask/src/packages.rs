@@ -19,6 +19,32 @@ pub fn protoc() -> Outcome {
     ensure(works, &["protobuf-compiler", "libprotobuf-dev"], "Spark Connect is built with protoc: install the protocol buffer compiler")
 }
 
+/// What the C and C++ libraries (librdkafka, RocksDB) are built with: cmake, a C++ compiler, OpenSSL's headers, and libclang for their bindings.
+pub fn native() -> Outcome {
+    let runs = |program: &str| Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    let openssl = || Command::new("pkg-config").args(["--exists", "openssl"]).status().is_ok_and(|status| status.success());
+    let libclang = || {
+        let roots = ["/usr/lib", "/usr/lib64", "/usr/local/lib"].map(std::path::Path::new);
+        let named = |dir: &std::path::Path| {
+            let library = |name: &str| {
+                name.starts_with("libclang.so")
+                    || (name.starts_with("libclang-") && !name.starts_with("libclang-cpp") && name.contains(".so"))
+            };
+            std::fs::read_dir(dir).is_ok_and(|found| found.flatten().any(|entry| library(&entry.file_name().to_string_lossy())))
+        };
+        let inside = |root: &std::path::Path| -> Vec<std::path::PathBuf> {
+            let subdirs = std::fs::read_dir(root).into_iter().flatten().flatten();
+            subdirs.flat_map(|entry| [entry.path(), entry.path().join("lib")]).collect()
+        };
+        std::env::var_os("LIBCLANG_PATH").is_some() || roots.iter().any(|root| named(root) || inside(root).iter().any(|dir| named(dir)))
+    };
+    ensure(
+        || runs("cmake") && runs("c++") && openssl() && libclang(),
+        &["cmake", "g++", "libssl-dev", "libclang-dev", "pkg-config"],
+        "RocksDB and librdkafka are built with cmake, a C++ compiler, OpenSSL's headers and libclang: install them",
+    )
+}
+
 /// A Java for real Spark.
 pub fn java() -> Outcome {
     let works = || Command::new("java").arg("-version").output().is_ok_and(|output| output.status.success());
