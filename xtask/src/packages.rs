@@ -19,7 +19,7 @@ pub fn protoc() -> Outcome {
     ensure(works, &["protobuf-compiler", "libprotobuf-dev"], "Spark Connect is built with protoc: install the protocol buffer compiler")
 }
 
-/// What the C and C++ libraries (librdkafka, RocksDB) are built with: cmake, a C++ compiler, OpenSSL's headers, and libclang for their bindings.
+/// What the C and C++ libraries (librdkafka, RocksDB) are built with: make, a C++ compiler, OpenSSL's headers, and libclang for their bindings.
 pub fn native() -> Outcome {
     let runs = |program: &str| Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     let openssl = || Command::new("pkg-config").args(["--exists", "openssl"]).status().is_ok_and(|status| status.success());
@@ -39,9 +39,9 @@ pub fn native() -> Outcome {
         std::env::var_os("LIBCLANG_PATH").is_some() || roots.iter().any(|root| named(root) || inside(root).iter().any(|dir| named(dir)))
     };
     ensure(
-        || runs("cmake") && runs("c++") && openssl() && libclang(),
-        &["cmake", "g++", "libssl-dev", "libclang-dev", "pkg-config"],
-        "RocksDB and librdkafka are built with cmake, a C++ compiler, OpenSSL's headers and libclang: install them",
+        || runs("make") && runs("c++") && openssl() && libclang(),
+        &["make", "g++", "libssl-dev", "libclang-dev", "pkg-config"],
+        "RocksDB and librdkafka are built with make, a C++ compiler, OpenSSL's headers and libclang: install them",
     )
 }
 
