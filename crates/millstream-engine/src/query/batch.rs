@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
+use millstream_checkpoint::Checkpoint;
 use millstream_checkpoint::state::StateFile;
-use millstream_checkpoint::{Checkpoint, StateKind};
 use millstream_core::offset::Offset;
-use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Sink};
+use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Part, Sink};
 use millstream_core::source::Split;
 use millstream_core::watermark::Watermarks;
 use millstream_core::{Clock, Error, Result, crash};
@@ -26,7 +26,7 @@ use crate::plan::PreparedPlan;
 use crate::relation::Input;
 use crate::runner::BatchRunner;
 use crate::scan::SplitFeed;
-use crate::stateful::{changes, unread_inputs};
+use crate::stateful::{BatchChanges, changes, unread_inputs, upload};
 
 /// The rows that the running batch has read so far, readable while it runs.
 #[derive(Debug, Default)]
@@ -79,9 +79,12 @@ pub(super) struct BatchOutcome {
     pub(super) quarantined: std::collections::BTreeMap<String, u64>,
     pub(super) expectations: std::collections::BTreeMap<String, millstream_core::progress::ExpectationProgress>,
     pub(super) observed: std::collections::BTreeMap<String, Value>,
-    /// The files of state that the batch made durable.
-    pub(super) state: Vec<StateFile>,
+    /// What the batch changed in state, on its way to the checkpoint.
+    pub(super) state: Option<Upload>,
 }
+
+/// Gives the files of state that a batch made durable.
+pub(super) type Upload = JoinHandle<Result<Vec<StateFile>>>;
 
 impl BatchRun {
     /// Runs a batch up to and including the sink's commit. `planned` completes when `offsets/N` is durable: computing overlaps with it,
@@ -113,7 +116,7 @@ impl BatchRun {
         let sink: Arc<dyn Sink> = if written { Arc::new(Discard) } else { self.sink.clone() };
 
         let mut outcome = BatchOutcome::default();
-        let mut quarantine = BatchQuarantine::open(self.quarantine.clone(), &info).await?;
+        let quarantine = BatchQuarantine::open(self.quarantine.clone(), &info).await?;
         self.feed(batch, &quarantine, &mut outcome).await?;
         timer.lap("getBatch");
         self.plan.time.set(batch.timestamp_ms);
@@ -142,25 +145,38 @@ impl BatchRun {
         for input in &self.plan.inputs {
             input.quarantine.set(Arc::new(millstream_core::quarantine::Discard));
         }
-        let (parts, state) = computed?;
+        let (parts, state) = computed.inspect_err(|_| self.plan.flow.give_up())?;
         crash::point("batch.computed");
-
-        let waited = self.clock.monotonic_ns();
-        // Neither is visible yet, so they need not wait for each other.
-        let made_durable = match state {
-            Some(bytes) => futures::try_join!(durable(planned), self.checkpoint.write_state(batch.id, StateKind::Changes, bytes))
-                .map(|((), file)| vec![file]),
-            None => durable(planned).await.map(|()| Vec::new()),
-        };
-        match made_durable {
-            Ok(files) => outcome.state = files,
-            Err(error) => {
-                sink.abort(&info, parts).await;
-                return Err(error);
+        // Not visible, so it need not wait for anything, nor anything for it before the commit record.
+        let mut state = state.map(|changes| upload(&self.checkpoint, changes));
+        let visible = self.make_visible(&sink, &info, parts, quarantine, (planned, cancel, timer), &mut outcome).await;
+        if let Err(error) = visible {
+            // No write of this run may be under way when the query has ended.
+            if let Some(state) = &mut state {
+                let _ = state.await;
             }
+            return Err(error);
+        }
+        outcome.state = state;
+        Ok(outcome)
+    }
+
+    /// Waits until the plan of the batch is durable, and with it everything of earlier batches; then commits.
+    async fn make_visible(
+        &self,
+        sink: &Arc<dyn Sink>,
+        info: &Arc<BatchInfo>,
+        parts: Vec<Part>,
+        mut quarantine: BatchQuarantine,
+        (planned, cancel, timer): (&mut JoinHandle<Result<()>>, &CancellationToken, &mut Timer),
+        outcome: &mut BatchOutcome,
+    ) -> Result<()> {
+        let waited = self.clock.monotonic_ns();
+        if let Err(error) = durable(planned).await {
+            sink.abort(info, parts).await;
+            return Err(error);
         }
         timer.wait(self.clock.monotonic_ns().saturating_sub(waited));
-
         quarantine.commit().await?;
         for (index, count) in outcome.sources.iter_mut().enumerate() {
             count.rows = self
@@ -174,9 +190,9 @@ impl BatchRun {
         outcome.quarantined = quarantine.counts();
         outcome.expectations = self.plan.checks.counts();
         outcome.observed = self.plan.observed()?.iter().map(|observed| (observed.name.clone(), (self.describe)(observed))).collect();
-        outcome.committed = self.interruptible(sink.commit(&info, parts), cancel).await?;
+        outcome.committed = self.interruptible(sink.commit(info, parts), cancel).await?;
         timer.lap("addBatch");
-        Ok(outcome)
+        Ok(())
     }
 
     /// Waits for work of the sink, which is told when the query is asked to stop meanwhile.
@@ -194,13 +210,29 @@ impl BatchRun {
 
     /// What the batch changed in state, once all of its input has been read: a join with an empty table does not look at its other side, but
     /// time passes there and state grows.
-    async fn completed(&self, plan: &Arc<dyn ExecutionPlan>, info: &Arc<BatchInfo>, cancel: &CancellationToken) -> Result<Option<Vec<u8>>> {
+    async fn completed(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        info: &Arc<BatchInfo>,
+        cancel: &CancellationToken,
+    ) -> Result<Option<BatchChanges>> {
+        self.settled(cancel).await?;
         for unread in unread_inputs(plan) {
             let info = Arc::new(BatchInfo { schema: unread.schema(), ..info.as_ref().clone() });
             self.runner.run(unread, self.context.clone(), Arc::new(Discard), info, cancel.clone()).await?;
         }
+        self.settled(cancel).await?;
         self.plan.flow.operators.iter().try_for_each(|operator| operator.ensure_finished()).map_err(from_datafusion)?;
-        if self.plan.flow.operators.is_empty() { Ok(None) } else { changes(&self.plan.flow, info.batch_id) }
+        Ok((!self.plan.flow.operators.is_empty()).then(|| changes(&self.plan.flow, info.batch_id)))
+    }
+
+    /// Waits for the tasks whose rows the plan did not take to the end.
+    async fn settled(&self, cancel: &CancellationToken) -> Result<()> {
+        tokio::select! {
+            biased;
+            settled = self.plan.flow.settle() => settled,
+            () = cancel.cancelled() => Err(Error::cancelled()),
+        }
     }
 
     /// Gives every scan of the plan its splits.

@@ -6,6 +6,7 @@ mod discard;
 mod launch;
 mod quarantine;
 mod report;
+mod state_settings;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -29,6 +30,7 @@ use crate::expectation::Expectation;
 
 pub use launch::QuerySettings;
 pub(crate) use launch::{Launch, Launched, launch};
+pub use state_settings::StateSettings;
 
 /// Where a query keeps its checkpoint.
 #[derive(Clone, Debug)]

@@ -26,16 +26,18 @@ use parking_lot::Mutex;
 use super::accumulate::Functions;
 use super::aggregate::{AggregateCore, Aggregation};
 use super::event_time::{EventTime, as_event_time};
-use super::exec::{Binding, StatefulExec, as_stateful};
+use super::exchange::ExchangeExec;
+use super::exec::{Binding, StatefulExec, TaskKeys, as_stateful};
 use super::flow::{Node, TimeFlow};
 use super::join::bounds::{Origin, derive};
 use super::join::{Eviction, Join, JoinCore, Side};
 use super::logical::event_time_delay;
-use super::operator::{Description, Operator};
-use super::planner::{as_node, new_sessions};
+use super::operator::{Description, Operator, making};
+use super::planner::{as_node, first_columns, new_sessions};
 use super::refuse::RefuseCore;
 use super::session::Sessions;
 use super::sliding::by_pieces;
+use super::table::Placement;
 use crate::scan::SplitScanExec;
 
 /// The inputs of a node.
@@ -47,12 +49,14 @@ pub(crate) struct Bind {
     mode: OutputMode,
     /// Whether operators have watermarks of their own.
     propagate: bool,
+    /// Into how many tasks an operator is split where it can be.
+    placement: Placement,
     flow: Mutex<TimeFlow>,
 }
 
 impl Bind {
-    pub(crate) fn new(mode: OutputMode, propagate: bool) -> Self {
-        Bind { mode, propagate, flow: Mutex::default() }
+    pub(crate) fn new(mode: OutputMode, propagate: bool, placement: Placement) -> Self {
+        Bind { mode, propagate, placement, flow: Mutex::default() }
     }
 
     /// The operators that the plan was bound to.
@@ -66,6 +70,7 @@ impl PhysicalOptimizerRule for Bind {
         let mut binder = Binder {
             mode: self.mode,
             propagate: self.propagate,
+            placement: self.placement.clone(),
             batch_size: config.execution.batch_size.get(),
             operators: Vec::new(),
             event_times: Vec::new(),
@@ -114,6 +119,7 @@ fn is_unread(plan: &Arc<dyn ExecutionPlan>) -> bool {
 struct Binder {
     mode: OutputMode,
     propagate: bool,
+    placement: Placement,
     batch_size: usize,
     /// A place is taken before the inputs are visited.
     operators: Vec<Option<Arc<Operator>>>,
@@ -162,16 +168,28 @@ impl Binder {
         Ok(visited.into_iter().unzip())
     }
 
-    /// Takes the next number, visits the inputs, and makes the node that runs the operator.
+    /// Takes the next number, visits the inputs, and makes the node that runs the operator: in one task, or in several, each with the rows
+    /// whose keys it owns.
     fn operate(
         &mut self,
         plan: &Arc<dyn ExecutionPlan>,
-        operator: impl FnOnce(&mut Self) -> DfResult<(Arc<Operator>, String)>,
+        label: String,
+        keys: Option<&TaskKeys>,
+        operator: impl FnOnce(&Placement) -> DfResult<Arc<Operator>>,
     ) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
         let index = self.operators.len();
         self.operators.push(None);
-        let (inputs, nodes) = self.inputs(plan)?;
-        let (operator, label) = operator(self)?;
+        let (mut inputs, nodes) = self.inputs(plan)?;
+        let placement = if keys.is_some() { self.placement.of_operator(index) } else { self.placement.in_one_task(index) };
+        let operator = operator(&placement)?;
+        if as_node::<AggregateExec>(plan).is_some() {
+            inputs = inputs.into_iter().map(|partial| Ok(by_pieces(&partial)?.unwrap_or(partial))).collect::<DfResult<_>>()?;
+        }
+        if let Some(keys) = keys.filter(|_| operator.tasks() > 1) {
+            for (input, keys) in inputs.iter_mut().zip(keys) {
+                *input = Arc::new(ExchangeExec::new(input.clone(), keys.clone(), operator.tasks())?);
+            }
+        }
         if let Some(slot) = self.operators.get_mut(index) {
             *slot = Some(operator.clone());
         }
@@ -185,15 +203,15 @@ impl Binder {
     fn stateful(&mut self, plan: &Arc<dyn ExecutionPlan>, node: &StatefulExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
         if let Some(sessions) = node.sessions() {
             let sessions = Sessions { mode: self.mode, ..sessions.clone() };
-            return self.operate(plan, |_| Ok((new_sessions(sessions)()?, String::new())));
+            return self.operate(plan, String::new(), node.keys(), |placement| new_sessions(sessions)(placement));
         }
         if plan.children().iter().any(|child| self.ambiguous(&child.schema())) {
             return self.ambiguity(plan, "dedupe");
         }
-        match node.unbound() {
-            Some(operator) => self.operate(plan, |_| Ok((operator?, String::new()))),
-            None => Ok((plan.clone(), Node::Through(Vec::new()))),
+        if node.is_bound() {
+            return Ok((plan.clone(), Node::Through(Vec::new())));
         }
+        self.operate(plan, String::new(), node.keys(), |placement| node.operator(placement))
     }
 
     fn aggregate(&mut self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
@@ -211,18 +229,11 @@ impl Binder {
             batch_size: self.batch_size,
         };
         let label = format!("stateStoreSave: {} keys, {}", width, aggregation.functions.text());
-        let (exec, node) = self.operate(plan, |_| {
+        let keys = (width > 0).then(|| vec![first_columns(&partial, width)]);
+        self.operate(plan, label, keys.as_ref(), |placement| {
             let for_core = aggregation.clone();
-            let operator = Operator::new(aggregation.description(), Box::new(move || Ok(Box::new(AggregateCore::new(for_core.clone())?))))?;
-            Ok((operator, label))
-        })?;
-        let pieces = exec.children().first().map(|partial| by_pieces(partial)).transpose()?.flatten();
-        match pieces {
-            Some(partial) => {
-                Ok((exec.replace_children(vec![partial], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?, node))
-            }
-            None => Ok((exec, node)),
-        }
+            Operator::new(aggregation.description(), making(move |tables| AggregateCore::new(for_core.clone(), tables)), placement)
+        })
     }
 
     fn join(&mut self, plan: &Arc<dyn ExecutionPlan>, join: &HashJoinExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
@@ -237,10 +248,10 @@ impl Binder {
         let operation = sides(join)?;
         let label = format!("symmetricHashJoin: {} on {:?}", join.join_type(), join.on());
         let whole: Arc<dyn ExecutionPlan> = Arc::new(join.builder().with_projection(None).build()?);
-        let (exec, node) = self.operate(&whole, |_| {
+        let keys = vec![operation.left.keys.clone(), operation.right.keys.clone()];
+        let (exec, node) = self.operate(&whole, label, Some(&keys), |placement| {
             let for_core = operation.clone();
-            let operator = Operator::new(operation.description()?, Box::new(move || Ok(Box::new(JoinCore::new(for_core.clone())?))))?;
-            Ok((operator, label))
+            Operator::new(operation.description()?, making(move |tables| JoinCore::new(for_core.clone(), tables)), placement)
         })?;
         let Some(projection) = &join.projection else { return Ok((exec, node)) };
         let schema = exec.schema();
@@ -274,9 +285,9 @@ impl Binder {
         let message = message.into();
         let label = format!("refused: {message}");
         let description = Description { name, tables: Vec::new(), variant: String::new(), stores: 1 };
-        self.operate(plan, |_| {
+        self.operate(plan, label, None, |placement| {
             let core = RefuseCore { code, message };
-            Ok((Operator::new(description, Box::new(move || Ok(Box::new(core.clone()))))?, label))
+            Operator::new(description, making(move |_| Ok(core.clone())), placement)
         })
     }
 }

@@ -28,7 +28,7 @@ struct TableFacts {
 impl OperatorFacts {
     pub(crate) fn of(description: &Description) -> Self {
         let types = |fields: &[FieldRef]| fields.iter().map(|field| field.data_type().to_string()).collect();
-        let table = |table: &TableSchema| TableFacts { name: table.name.to_owned(), key: types(&table.key), value: types(&table.value) };
+        let table = |table: &TableSchema| TableFacts { name: table.name.to_string(), key: types(&table.key), value: types(&table.value) };
         OperatorFacts {
             name: description.name.to_owned(),
             variant: description.variant.clone(),

@@ -10,6 +10,7 @@ use millstream_core::{Error, Result};
 
 use super::event_time::{EventTime, Seen};
 use super::operator::Operator;
+use crate::from_datafusion;
 
 /// A plan as the watermark sees it.
 #[derive(Clone, Debug)]
@@ -56,6 +57,22 @@ impl TimeFlow {
         }
         self.event_times.iter().for_each(|event_time| event_time.begin());
         Ok(())
+    }
+
+    /// Waits for the tasks whose rows the plan did not take to the end.
+    ///
+    /// # Errors
+    /// Those of the operators.
+    pub(crate) async fn settle(&self) -> Result<()> {
+        for operator in &self.operators {
+            operator.settle_abandoned().await.map_err(from_datafusion)?;
+        }
+        Ok(())
+    }
+
+    /// Stops what still runs of a batch that failed.
+    pub(crate) fn give_up(&self) {
+        self.operators.iter().for_each(|operator| operator.give_up());
     }
 
     /// Whether a batch without data would do something at this watermark.

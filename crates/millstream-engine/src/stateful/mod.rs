@@ -16,6 +16,7 @@ mod compatibility;
 mod deduplicate;
 mod durability;
 mod event_time;
+mod exchange;
 mod exec;
 mod flow;
 mod join;
@@ -35,12 +36,13 @@ use arrow::compute::min;
 use millstream_core::watermark::Watermarks;
 
 pub(crate) use bind::{Bind, unread_inputs};
-pub(crate) use durability::{Snapshots, changes};
+pub(crate) use durability::{BatchChanges, SnapshotRules, StateLog, changes, upload};
 pub(crate) use flow::TimeFlow;
 pub(crate) use join::bounds::join_is_bounded;
 pub use logical::{Deduplicate, SessionWindow, Slide, SlidingWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay};
 pub(crate) use planner::StatefulPlanner;
 pub(crate) use rewrite::{allowed, parts, rewrite};
+pub(crate) use table::Placement;
 
 /// The time of a batch query, in which nothing is late and nothing leaves.
 pub(crate) const BEGINNING: Watermarks = Watermarks { late_ms: i64::MIN, evict_ms: i64::MIN };

@@ -5,6 +5,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::DFSchema;
@@ -13,6 +14,7 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::aggregate::LoweredAggregateBuilder;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
@@ -24,9 +26,10 @@ use super::event_time::EventTimeExec;
 use super::exec::{Binding, StatefulExec};
 use super::limit::{self, LimitCore};
 use super::logical::{Deduplicate, SessionWindow, SlidingWindow, StreamLimit, Watermark, event_time_delay};
-use super::operator::Operator;
+use super::operator::{Operator, making};
 use super::session::{SessionCore, Sessions};
 use super::sliding::SlidingExec;
+use super::table::Placement;
 use crate::custom::Custom;
 use crate::observe::{self, Observe};
 
@@ -86,16 +89,22 @@ impl ExtensionPlanner for Nodes {
 fn deduplication(node: &Deduplicate, input: &Arc<dyn ExecutionPlan>) -> DfResult<StatefulExec> {
     let deduplication = Deduplication { schema: input.schema(), keys: node.key_indices()?, within_watermark: node.within_watermark };
     let label = format!("{}: keys={:?}", deduplication.description().name, deduplication.keys);
-    let new = move || {
+    let keys = deduplication.keys.iter().map(|key| {
+        let name = deduplication.schema.field(*key).name();
+        Arc::new(Column::new(name, *key)) as Arc<dyn PhysicalExpr>
+    });
+    let keys = vec![keys.collect()];
+    let new = move |placement: &Placement| {
         let for_core = deduplication.clone();
-        Operator::new(deduplication.description(), Box::new(move || Ok(Box::new(DeduplicateCore::new(for_core.clone())?))))
+        Operator::new(deduplication.description(), making(move |tables| DeduplicateCore::new(for_core.clone(), tables)), placement)
     };
-    Ok(StatefulExec::new(label, vec![input.clone()], Binding::Once(Arc::new(new)), input.schema()))
+    Ok(StatefulExec::new(label, vec![input.clone()], Binding::Once(Arc::new(new)), input.schema()).with_keys(keys))
 }
 
 fn first_rows(node: &StreamLimit, input: &Arc<dyn ExecutionPlan>) -> StatefulExec {
     let count = node.limit;
-    let new = move || Operator::new(limit::description(), Box::new(move || Ok(Box::new(LimitCore::new(count)?))));
+    let new =
+        move |placement: &Placement| Operator::new(limit::description(), making(move |tables| LimitCore::new(count, tables)), placement);
     StatefulExec::new(format!("globalLimit: {count}"), vec![input.clone()], Binding::Once(Arc::new(new)), input.schema())
 }
 
@@ -154,15 +163,22 @@ impl Lowering<'_> {
         let schema = sessions.output.clone();
         let label = format!("session window: {}", node.window);
         let new = new_sessions(Sessions { keyed: true, ..sessions.clone() });
-        Ok(StatefulExec::new(label, vec![Arc::new(partial)], Binding::Once(new), schema).with_sessions(sessions))
+        let keys = vec![first_columns(&rows, width)];
+        Ok(StatefulExec::new(label, vec![Arc::new(partial)], Binding::Once(new), schema).with_keys(keys).with_sessions(sessions))
     }
+}
+
+/// The first columns of an input.
+pub(crate) fn first_columns(schema: &Schema, width: usize) -> Vec<Arc<dyn PhysicalExpr>> {
+    let columns = schema.fields().iter().take(width).enumerate();
+    columns.map(|(index, field)| Arc::new(Column::new(field.name(), index)) as Arc<dyn PhysicalExpr>).collect()
 }
 
 /// Makes operators of these sessions.
 pub(crate) fn new_sessions(sessions: Sessions) -> Arc<super::exec::NewOperator> {
-    Arc::new(move || {
+    Arc::new(move |placement| {
         let for_core = sessions.clone();
-        Operator::new(sessions.description(), Box::new(move || Ok(Box::new(SessionCore::new(for_core.clone())?))))
+        Operator::new(sessions.description(), making(move |tables| SessionCore::new(for_core.clone(), tables)), placement)
     })
 }
 

@@ -2,12 +2,15 @@
 
 mod aggregation;
 mod chains;
+mod cost;
 mod deduplication;
 mod joins;
 mod oracle;
+mod properties;
 mod refusals;
 mod restart;
 mod sessions;
+mod simulation;
 mod world;
 
 use world::*;

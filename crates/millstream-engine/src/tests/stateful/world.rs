@@ -74,8 +74,18 @@ impl Events {
             events.iter().map(|(_, second, _)| second.map(|second| (second * 1e6).round() as i64)).collect();
         let values: Int64Array = events.iter().map(|(.., v)| Some(*v)).collect();
         let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(times.with_timezone("UTC")), Arc::new(values)];
-        self.0.files.lock().push(RecordBatch::try_new(self.0.schema.clone(), columns).unwrap());
+        self.add_rows(RecordBatch::try_new(self.0.schema.clone(), columns).unwrap());
+    }
+
+    /// Adds a file of these rows.
+    pub(super) fn add_rows(&self, rows: RecordBatch) {
+        self.0.files.lock().push(rows);
         self.0.added.notify_one();
+    }
+
+    /// The columns.
+    pub(super) fn schema(&self) -> SchemaRef {
+        self.0.schema.clone()
     }
 
     /// The stream as a plan.
@@ -315,19 +325,20 @@ pub(super) struct Lab {
 
 impl Lab {
     pub(super) fn new() -> Self {
-        Self::over(Arc::new(InMemory::new()), Results::default())
+        Self::over(Arc::new(InMemory::new()), Results::default(), 2)
     }
 
-    fn over(store: Arc<dyn ObjectStore>, results: Results) -> Self {
+    /// A session that works in so many tasks.
+    pub(super) fn over(store: Arc<dyn ObjectStore>, results: Results, parallelism: usize) -> Self {
         let registry = Registry::new(Arc::new(StepClock::default()), Arc::new(UniqueIds));
-        let session = Session::new(registry, SessionOptions { parallelism: 2, ..SessionOptions::default() }).unwrap();
+        let session = Session::new(registry, SessionOptions { parallelism, ..SessionOptions::default() }).unwrap();
         let seen = AtomicUsize::new(results.batches());
         Lab { session, store, results, settings: QuerySettings::default(), seen }
     }
 
     /// The same checkpoint and sink after the process ended.
     pub(super) fn restarted(&self) -> Self {
-        Lab { settings: self.settings.clone(), ..Self::over(self.store.clone(), self.results.clone()) }
+        Lab { settings: self.settings.clone(), ..Self::over(self.store.clone(), self.results.clone(), 2) }
     }
 
     pub(super) async fn start(&self, plan: LogicalPlan, mode: OutputMode) -> Result<StreamingQuery> {

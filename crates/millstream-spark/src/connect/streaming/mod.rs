@@ -13,6 +13,7 @@ mod query;
 mod reader;
 mod spool;
 mod start;
+mod state_settings;
 mod table;
 mod trigger;
 
