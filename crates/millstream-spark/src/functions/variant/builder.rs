@@ -6,7 +6,7 @@ use super::value::{Kind, Value, Variant};
 
 /// The values under construction.
 #[derive(Debug, Default)]
-pub(super) struct Builder {
+pub(crate) struct Builder {
     value: Vec<u8>,
     names: Vec<String>,
     indexes: HashMap<String, usize>,
@@ -14,7 +14,7 @@ pub(super) struct Builder {
 
 /// A field of an object that was written.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
+pub(crate) struct Member {
     name: String,
     index: usize,
     offset: usize,
@@ -22,7 +22,7 @@ pub(super) struct Member {
 
 /// Why there is no variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// An object has a name twice.
     DuplicateKey(String),
     /// A variant takes more than 128 MiB.
@@ -36,7 +36,7 @@ const MAX_SHORT: usize = 63;
 
 impl Builder {
     /// Where the next value begins.
-    pub(super) fn position(&self) -> usize {
+    pub(crate) fn position(&self) -> usize {
         self.value.len()
     }
 
@@ -44,16 +44,18 @@ impl Builder {
         self.value.push((kind as u8) << 2);
     }
 
-    pub(super) fn null(&mut self) {
+    /// The variant null.
+    pub(crate) fn null(&mut self) {
         self.primitive(Kind::Null);
     }
 
-    pub(super) fn boolean(&mut self, value: bool) {
+    /// A truth value.
+    pub(crate) fn boolean(&mut self, value: bool) {
         self.primitive(if value { Kind::True } else { Kind::False });
     }
 
     /// A whole number, in as few bytes as hold it.
-    pub(super) fn long(&mut self, value: i64) {
+    pub(crate) fn long(&mut self, value: i64) {
         if let Ok(small) = i8::try_from(value) {
             self.primitive(Kind::Int8);
             self.value.extend(small.to_le_bytes());
@@ -80,7 +82,7 @@ impl Builder {
     }
 
     /// A decimal of a scale from 0 to 38, in as few bytes as hold it.
-    pub(super) fn decimal(&mut self, unscaled: i128, scale: u8) {
+    pub(crate) fn decimal(&mut self, unscaled: i128, scale: u8) {
         let digits = unscaled.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
         match (i32::try_from(unscaled), i64::try_from(unscaled)) {
             (Ok(small), _) if digits <= 9 && scale <= 9 => {
@@ -124,7 +126,11 @@ impl Builder {
         Ok(())
     }
 
-    pub(super) fn string(&mut self, text: &str) -> Result<(), Fault> {
+    /// A string.
+    ///
+    /// # Errors
+    /// [`Fault::TooLarge`]; so do objects, arrays and the whole.
+    pub(crate) fn string(&mut self, text: &str) -> Result<(), Fault> {
         match u8::try_from(text.len()) {
             Ok(length) if text.len() <= MAX_SHORT => self.value.push(length << 2 | 1),
             _ => {
@@ -138,7 +144,7 @@ impl Builder {
     }
 
     /// A field of the object that began at a place, whose value follows.
-    pub(super) fn member(&mut self, name: &str, start: usize) -> Member {
+    pub(crate) fn member(&mut self, name: &str, start: usize) -> Member {
         let index = match self.indexes.get(name) {
             Some(index) => *index,
             None => {
@@ -151,7 +157,7 @@ impl Builder {
     }
 
     /// Makes an object of the values since a place.
-    pub(super) fn object(&mut self, start: usize, mut members: Vec<Member>) -> Result<(), Fault> {
+    pub(crate) fn object(&mut self, start: usize, mut members: Vec<Member>) -> Result<(), Fault> {
         // Java orders strings by their UTF-16 units.
         members.sort_by(|one, other| one.name.encode_utf16().cmp(other.name.encode_utf16()));
         if let Some(name) = members.windows(2).find_map(|pair| match pair {
@@ -175,7 +181,7 @@ impl Builder {
     }
 
     /// Makes an array of the values since a place; `offsets` tells where each begins behind it.
-    pub(super) fn array(&mut self, start: usize, offsets: &[usize]) -> Result<(), Fault> {
+    pub(crate) fn array(&mut self, start: usize, offsets: &[usize]) -> Result<(), Fault> {
         let size = self.value.len() - start;
         let offset_bytes = width(size);
         let large = offsets.len() > 0xff;
@@ -214,7 +220,7 @@ impl Builder {
     }
 
     /// Appends the value and its metadata.
-    pub(super) fn finish(self, value: &mut Vec<u8>, metadata: &mut Vec<u8>) -> Result<(), Fault> {
+    pub(crate) fn finish(self, value: &mut Vec<u8>, metadata: &mut Vec<u8>) -> Result<(), Fault> {
         if self.value.len() > MAX_SIZE {
             return Err(Fault::TooLarge);
         }

@@ -18,6 +18,9 @@ use super::{Functions, faults};
 use crate::types;
 use value::Variant;
 
+pub(super) use build::fault;
+pub(super) use builder::{Builder, Fault};
+
 pub use explode::variant_explode_values;
 pub(crate) use json::{from_json, write_json};
 
