@@ -1,17 +1,17 @@
 //! JSON values into columns, as strict as Spark: a value of another kind is no value, whatever it looks like.
 
+use millstream_core::json::{Cursor, Fault, Number, Quoted, append_compact, non_number_text, unescape};
+use millstream_core::variant::{self, Parsed};
+
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 
 use super::super::values::{DateTimeFormats, parse_decimal, parse_long};
+use super::Plan;
 use super::column::{Column, Values};
-use super::cursor::{Cursor, Fault, Quoted};
-use super::number::Number;
 use super::object::Members;
-use super::plan::Plan;
-use super::text::{append_compact, non_number_text, unescape};
 
 /// What became of a value. The cursor stands behind it in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,21 @@ impl Column {
     pub fn read(&mut self, cursor: &mut Cursor<'_>, with: &mut Conversion) -> Result<Outcome, Fault> {
         let first = cursor.token()?;
         let start = cursor.at();
+        if let Values::Variant(values, metadata) = &mut self.values {
+            return match variant::from_json(cursor, &mut values.bytes, &mut metadata.bytes)? {
+                Parsed::Good => {
+                    values.close();
+                    metadata.close();
+                    self.added();
+                    Ok(Outcome::Good)
+                }
+                Parsed::Bad(_) => {
+                    self.discard();
+                    with.problem.get_or_insert((start, cursor.at(), "variant"));
+                    Ok(Outcome::Bad)
+                }
+            };
+        }
         let outcome = match first {
             b'"' => {
                 let text = cursor.string(b'"')?;
@@ -337,6 +352,7 @@ impl Column {
             Values::List(..) => "array",
             Values::Map(..) => "map",
             Values::Struct(_) => "struct",
+            Values::Variant(..) => "variant",
         }
     }
 }

@@ -10,8 +10,9 @@ use millstream_core::{Error, Result};
 use super::super::FileRef;
 use super::super::input::Input;
 use super::super::lines::{Line, Lines};
+use super::super::plan::Projection;
+use super::Plan;
 use super::decoder::Decoder;
-use super::plan::{Plan, Projection};
 
 /// A batch is handed out when its records have this many bytes, however few rows they make.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
