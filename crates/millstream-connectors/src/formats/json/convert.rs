@@ -74,7 +74,7 @@ impl Column {
             }
             b'0'..=b'9' => {
                 let number = cursor.number()?;
-                self.put_number(&number)
+                self.put_number(&number, with.verbatim)
             }
             b'{' => self.read_object(cursor, with)?,
             b'[' => self.read_array(cursor, with)?,
@@ -96,10 +96,10 @@ impl Column {
                 self.put_string(text, with)
             }
             _ => match cursor.non_number() {
-                Some(value) => self.put_non_number(value),
+                Some(value) => self.put_non_number(value, with.verbatim.then(|| cursor.since(start))),
                 None if first == b'-' => {
                     let number = cursor.number()?;
-                    self.put_number(&number)
+                    self.put_number(&number, with.verbatim)
                 }
                 None => return Err(cursor.fault("a value was expected")),
             },
@@ -111,7 +111,7 @@ impl Column {
     }
 
     #[inline(always)]
-    fn put_number(&mut self, number: &Number<'_>) -> Outcome {
+    fn put_number(&mut self, number: &Number<'_>, verbatim: bool) -> Outcome {
         let added = match &mut self.values {
             Values::Int64(values) => number.long().map(|value| values.push(value)),
             Values::Double(values) => {
@@ -128,7 +128,11 @@ impl Column {
             }
             Values::Decimal { values, precision, scale } => parse_decimal(number.raw, *precision, *scale).map(|value| values.push(value)),
             Values::Text(values) => {
-                number.append_to(&mut values.bytes);
+                if verbatim {
+                    values.bytes.extend_from_slice(number.raw);
+                } else {
+                    number.append_to(&mut values.bytes);
+                }
                 values.close();
                 Some(())
             }
@@ -155,7 +159,8 @@ impl Column {
         self.close(added)
     }
 
-    fn put_non_number(&mut self, value: f64) -> Outcome {
+    /// A number that is none, and how it is written where that counts.
+    fn put_non_number(&mut self, value: f64, written: Option<&[u8]>) -> Outcome {
         let added = match &mut self.values {
             Values::Double(values) => {
                 values.push(value);
@@ -166,7 +171,7 @@ impl Column {
                 Some(())
             }
             Values::Text(values) => {
-                values.bytes.extend_from_slice(non_number_text(value).as_bytes());
+                values.bytes.extend_from_slice(written.unwrap_or_else(|| non_number_text(value).as_bytes()));
                 values.close();
                 Some(())
             }

@@ -10,7 +10,7 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use millstream_core::json::{Cursor, Fault, append_compact, unescape};
 use millstream_core::quarantine::{BadRecord, ParseMode, Quarantine};
-use millstream_core::{Error, ErrorKind, Result};
+use millstream_core::{Error, ErrorKind, Result, raw_text};
 
 use super::super::plan::{Projection, Source};
 use super::super::rescue::Rescue;
@@ -257,7 +257,7 @@ impl Decoder {
     fn keep_text(&mut self, bytes: &[u8], position: u64, rows: usize, malformed: Malformed) {
         match &mut self.corrupt_record {
             Some(column) => {
-                let text = String::from_utf8_lossy(bytes);
+                let text = raw_text::from_bytes(bytes);
                 (0..rows).for_each(|_| column.push_text(text.as_bytes()));
             }
             None => self.report(bytes, position, malformed),
