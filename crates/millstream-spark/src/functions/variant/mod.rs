@@ -15,7 +15,6 @@ use millstream_core::{Error, Result};
 use super::{Functions, faults};
 
 pub(super) use build::fault;
-pub(super) use builder::{Builder, Fault};
 
 pub use explode::variant_explode_values;
 pub(crate) use json::write_json;
