@@ -7,6 +7,7 @@ pub mod clock;
 pub mod conformance;
 pub mod crash;
 pub mod error;
+pub mod lateness;
 pub mod limit;
 pub mod offset;
 pub mod options;
