@@ -1,4 +1,5 @@
-//! The bytes of a key of state: its key group, its expiry where a column of the key says when it may leave, its encoded columns.
+//! The bytes of a key of state: its key group, its expiry where a column of the key says when it may leave, its encoded columns. The group is that
+//! of the columns that say to which task a row goes: all of them, or some where rows of different keys belong together.
 //!
 //! The order of bytes is the order of groups and, within a group, of expiries: tasks own ranges of groups, and what expires is one range of
 //! each group.
@@ -24,9 +25,9 @@ pub fn group_of(columns: &[u8]) -> u16 {
     (hash % u32::from(KEY_GROUPS)) as u16
 }
 
-/// Appends a key to `out`. `expiry` is that of tables whose keys have one, microseconds.
-pub fn write(out: &mut Vec<u8>, columns: &[u8], expiry: Option<i64>) {
-    out.extend_from_slice(&group_of(columns).to_be_bytes());
+/// Appends a key of this group to `out`. `expiry` is that of tables whose keys have one, microseconds.
+pub fn write(out: &mut Vec<u8>, group: u16, expiry: Option<i64>, columns: &[u8]) {
+    out.extend_from_slice(&group.to_be_bytes());
     if let Some(expiry) = expiry {
         out.extend_from_slice(&ordered(expiry));
     }
@@ -80,7 +81,7 @@ mod tests {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         for expiry in instants {
             let mut key = Vec::new();
-            write(&mut key, b"columns", Some(expiry));
+            write(&mut key, group_of(b"columns"), Some(expiry), b"columns");
             assert_eq!((group(&key), super::expiry(&key)), (group_of(b"columns"), expiry));
             keys.push(key);
         }

@@ -9,8 +9,9 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::{SessionState, TaskContext};
 use millstream_checkpoint::state::store::{StoreKind, StoreOptions, Stores};
-use millstream_checkpoint::{Checkpoint, CheckpointOptions};
+use millstream_checkpoint::{Checkpoint, CheckpointOptions, facts};
 use millstream_core::recovery::{self, Resume};
+use millstream_core::sink::Sink;
 use millstream_core::{Clock, Error, ErrorKind, Ids, Result};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -19,12 +20,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::BatchRun;
 use super::batch_loop::BatchLoop;
+use super::event_time::EventTimeFacts;
 use super::state_settings::StateSettings;
 use super::{Lifecycle, QueryEvent, QueryListener, QueryRequest, QueryStatus, Shared, StreamingQuery};
 use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, prepare};
 use crate::runner::BatchRunner;
-use crate::stateful::{Placement, SnapshotRules, StateLog};
+use crate::stateful::{ChangePolicy, Fingerprint, Placement, SnapshotRules, StateLog};
 
 /// What starting a query needs from its session.
 pub(crate) struct Launch {
@@ -141,7 +143,7 @@ impl Launched {
         }
     }
 
-    async fn run(self, Opened { plan, resume, state }: Opened) {
+    async fn run(self, Opened { plan, resume, state, event_time, changes }: Opened) {
         // Set once, here.
         let _ = self.shared.explain.set(plan.explain());
         let Launched { shared, checkpoint, request, context, runner, clock, listeners, .. } = self;
@@ -151,6 +153,7 @@ impl Launched {
             context,
             sink: request.sink,
             quarantine: request.quarantine,
+            late_rows: request.settings.late_rows,
             mode: request.mode,
             query_id: shared.id,
             clock: clock.clone(),
@@ -169,6 +172,10 @@ impl Launched {
             start: Vec::new(),
             next_batch: 0,
             tracker: None,
+            idle_timeout_ms: request.settings.idle_timeout_ms,
+            restore_watermarks: request.settings.restore_watermarks,
+            event_time,
+            changes,
             state: Arc::new(tokio::sync::Mutex::new(state)),
             no_data_batches: request.settings.no_data_batches,
             pending_commit: None,
@@ -182,8 +189,8 @@ impl Launched {
     /// Lets go of what a query holds that never ran.
     async fn release(&self) {
         self.request.sink.stop().await;
-        if let Some(quarantine) = &self.request.quarantine {
-            quarantine.stop().await;
+        for beside in self.request.quarantine.iter().chain(&self.request.settings.late_rows) {
+            beside.stop().await;
         }
         // The lock must not outlive a failed start; the reason for the failure is what the user needs to see.
         close(&self.checkpoint).await;
@@ -253,13 +260,22 @@ async fn open(
         Resume::Fresh => None,
         Resume::Rerun { batch_id, .. } | Resume::Next { batch_id, .. } => batch_id.checked_sub(1),
     };
-    let state = StateLog::new(&plan.flow, checkpoint, rules);
-    let state = match committed {
-        Some(batch) => state.load(batch).await?,
-        None => state,
-    };
+    let mut state = StateLog::new(&plan.flow, checkpoint, rules);
+    let (mut event_time, mut changes) = (EventTimeFacts::default(), Vec::new());
+    if let Some(batch) = committed {
+        state = state.load(batch).await?;
+        if let Some(record) = checkpoint.read_commit(batch).await? {
+            event_time = EventTimeFacts::of(&record)?;
+            let written: Option<Fingerprint> = facts::get(&record, FINGERPRINT)?;
+            let found = written.map(|written| plan.flow.fingerprint.changes_since(&written)).unwrap_or_default();
+            changes = request.settings.changes.judge(&found)?;
+        }
+    }
+    for change in &changes {
+        tracing::warn!(query = request.name.as_deref().unwrap_or("unnamed"), change, "the query is not the one that made the checkpoint");
+    }
     request.sink.prepare(&plan.schema, request.mode).await?;
-    Ok(Opened { plan, resume, state })
+    Ok(Opened { plan, resume, state, event_time, changes })
 }
 
 /// Into how many tasks stateful operators are split: as many as the session's tasks, and no more than its shuffle partitions. What the
@@ -269,11 +285,17 @@ fn tasks(settings: &QuerySettings, state: &SessionState) -> usize {
     partitions.unwrap_or(usize::MAX).min(state.config().target_partitions())
 }
 
+/// The fact that says what a query with state means.
+pub(crate) const FINGERPRINT: &str = "query";
+
 /// What a query needs to run its first batch.
 struct Opened {
     plan: PreparedPlan,
     resume: Resume,
     state: StateLog,
+    event_time: EventTimeFacts,
+    /// How the query differs from the one that made the checkpoint.
+    changes: Vec<String>,
 }
 
 /// Settings of one query that its session may change from query to query.
@@ -301,6 +323,15 @@ pub struct QuerySettings {
     /// Whether each stateful operator has watermarks of its own (`spark.sql.streaming.statefulOperator.allowMultiple`); otherwise all have
     /// the query's, and of several operators only the first is right.
     pub multiple_stateful_operators: bool,
+    /// Where late rows go, as a table of their own; they are only counted without it.
+    pub late_rows: Option<Arc<dyn Sink>>,
+    /// How long, in milliseconds, a watermark may be without rows before it no longer holds back the others; `None` for ever, as in Spark.
+    pub idle_timeout_ms: Option<i64>,
+    /// Whether the watermarks of single nodes go on where an earlier run left them. In Spark they start from 0, so that after a restart every
+    /// one of several streams has to have rows before time goes on.
+    pub restore_watermarks: bool,
+    /// What happens when the query means something else than the one that made the checkpoint.
+    pub changes: ChangePolicy,
     /// How an observation is written into progress; an object of its metrics as texts by default.
     pub observation_json: fn(&Observed) -> Value,
 }
@@ -323,6 +354,10 @@ impl Default for QuerySettings {
             no_data_batches: true,
             state: StateSettings::default(),
             multiple_stateful_operators: true,
+            late_rows: None,
+            idle_timeout_ms: None,
+            restore_watermarks: false,
+            changes: ChangePolicy::default(),
             observation_json: metrics_as_texts,
         }
     }

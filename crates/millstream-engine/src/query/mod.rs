@@ -3,9 +3,11 @@
 mod batch;
 mod batch_loop;
 mod discard;
+mod event_time;
 mod launch;
 mod quarantine;
 mod report;
+mod side_table;
 mod state_settings;
 
 use std::collections::VecDeque;
@@ -28,8 +30,9 @@ use uuid::Uuid;
 
 use crate::expectation::Expectation;
 
+pub(crate) use event_time::EventTimeFacts;
 pub use launch::QuerySettings;
-pub(crate) use launch::{Launch, Launched, launch};
+pub(crate) use launch::{FINGERPRINT, Launch, Launched, launch};
 pub use state_settings::StateSettings;
 
 /// Where a query keeps its checkpoint.

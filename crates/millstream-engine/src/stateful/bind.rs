@@ -4,6 +4,7 @@
 //! sides. Operators and watermark nodes are numbered from the top down, inputs from left to right, which is their order in progress reports
 //! and in the checkpoint.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
@@ -28,15 +29,19 @@ use super::aggregate::{AggregateCore, Aggregation};
 use super::event_time::{EventTime, as_event_time};
 use super::exchange::ExchangeExec;
 use super::exec::{Binding, StatefulExec, TaskKeys, as_stateful};
+use super::fingerprint::{self, Aspects, Fingerprint};
 use super::flow::{Node, TimeFlow};
 use super::join::bounds::{Origin, derive};
 use super::join::{Eviction, Join, JoinCore, Side};
+use super::lateness::{LateCounter, LateRowsExec, Rule, originating};
+use super::limit;
+use super::lineage;
 use super::logical::event_time_delay;
 use super::operator::{Description, Operator, making};
 use super::planner::{as_node, first_columns, new_sessions};
 use super::refuse::RefuseCore;
 use super::session::Sessions;
-use super::sliding::by_pieces;
+use super::sliding::{Sliding, SlidingCore, SlidingExec, slicing};
 use super::table::Placement;
 use crate::scan::SplitScanExec;
 
@@ -74,10 +79,20 @@ impl PhysicalOptimizerRule for Bind {
             batch_size: config.execution.batch_size.get(),
             operators: Vec::new(),
             event_times: Vec::new(),
+            late: Vec::new(),
+            aspects: BTreeMap::new(),
         };
+        let filters = fingerprint::filters(&plan).into_iter().collect::<Vec<_>>().join("; ");
         let (plan, root) = binder.visit(plan)?;
+        let query = Aspects::from([("output-mode".to_owned(), self.mode.to_string()), ("filters".to_owned(), filters)]);
+        let watermarks = binder.event_times.iter().map(|event_time| {
+            let delay = format!("{} ms", event_time.delay_ms);
+            Aspects::from([("event-time".to_owned(), event_time.column.clone()), ("delay".to_owned(), delay)])
+        });
+        let aspects = (0..binder.operators.len()).map(|number| binder.aspects.get(&number).cloned().unwrap_or_default());
+        let fingerprint = Fingerprint::new(query, watermarks.collect(), aspects.collect());
         let operators = binder.operators.into_iter().flatten().collect();
-        *self.flow.lock() = TimeFlow::new(root, operators, binder.event_times, self.propagate);
+        *self.flow.lock() = TimeFlow::new(root, operators, binder.event_times, binder.late, fingerprint, self.propagate);
         Ok(plan)
     }
 
@@ -96,6 +111,28 @@ pub(crate) fn reads_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
         Some(scan) => scan.is_stream(),
         None => plan.children().into_iter().any(reads_stream),
     }
+}
+
+/// The streams that a plan reads, by their numbers; `None` where it reads results of operators with state.
+fn sources(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<usize>> {
+    if as_stateful(plan).is_some() && reads_stream(plan) {
+        return None;
+    }
+    if let Some(scan) = as_node::<SplitScanExec>(plan) {
+        return Some(scan.source().into_iter().collect());
+    }
+    let below = plan.children().into_iter().map(sources).collect::<Option<Vec<_>>>()?;
+    let mut all = below.concat();
+    all.sort_unstable();
+    all.dedup();
+    Some(all)
+}
+
+/// The column of event time.
+fn timed_column(plan: &Arc<dyn ExecutionPlan>) -> Option<PhysicalExprRef> {
+    let schema = plan.schema();
+    let index = schema.fields().iter().position(|field| event_time_delay(field).is_some())?;
+    Some(Arc::new(Column::new(schema.field(index).name(), index)))
 }
 
 /// The inputs of joins that a run of the plan did not read although they have rows.
@@ -124,6 +161,9 @@ struct Binder {
     /// A place is taken before the inputs are visited.
     operators: Vec<Option<Arc<Operator>>>,
     event_times: Vec<Arc<EventTime>>,
+    late: Vec<Arc<LateCounter>>,
+    /// What operators are made of, by their numbers.
+    aspects: BTreeMap<usize, Aspects>,
 }
 
 impl Binder {
@@ -132,7 +172,8 @@ impl Binder {
             return Ok((plan, Node::Through(Vec::new())));
         }
         if let Some(node) = as_event_time(&plan) {
-            let event_time = Arc::new(EventTime::new(node.delay_ms()));
+            let column = plan.children().first().map(|input| lineage::column(input, node.column())).unwrap_or_default();
+            let event_time = Arc::new(EventTime::new(node.delay_ms(), column, sources(&plan).unwrap_or_default()));
             self.event_times.push(event_time.clone());
             let (mut inputs, mut nodes) = self.inputs(&plan)?;
             let (Some(input), Some(below)) = (inputs.pop(), nodes.pop()) else { return Ok((plan, Node::Through(Vec::new()))) };
@@ -177,14 +218,24 @@ impl Binder {
         keys: Option<&TaskKeys>,
         operator: impl FnOnce(&Placement) -> DfResult<Arc<Operator>>,
     ) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
+        self.operate_over(plan, label, keys, Ok, operator)
+    }
+
+    /// The same over inputs that `prepare` has changed; the keys are over those.
+    fn operate_over(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        label: String,
+        keys: Option<&TaskKeys>,
+        prepare: impl Fn(Arc<dyn ExecutionPlan>) -> DfResult<Arc<dyn ExecutionPlan>>,
+        operator: impl FnOnce(&Placement) -> DfResult<Arc<Operator>>,
+    ) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
         let index = self.operators.len();
         self.operators.push(None);
-        let (mut inputs, nodes) = self.inputs(plan)?;
+        let (inputs, nodes) = self.inputs(plan)?;
+        let mut inputs = inputs.into_iter().map(prepare).collect::<DfResult<Vec<_>>>()?;
         let placement = if keys.is_some() { self.placement.of_operator(index) } else { self.placement.in_one_task(index) };
         let operator = operator(&placement)?;
-        if as_node::<AggregateExec>(plan).is_some() {
-            inputs = inputs.into_iter().map(|partial| Ok(by_pieces(&partial)?.unwrap_or(partial))).collect::<DfResult<_>>()?;
-        }
         if let Some(keys) = keys.filter(|_| operator.tasks() > 1) {
             for (input, keys) in inputs.iter_mut().zip(keys) {
                 *input = Arc::new(ExchangeExec::new(input.clone(), keys.clone(), operator.tasks())?);
@@ -201,9 +252,20 @@ impl Binder {
     }
 
     fn stateful(&mut self, plan: &Arc<dyn ExecutionPlan>, node: &StatefulExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
+        let number = self.operators.len();
+        self.aspects.insert(number, node.aspects().clone());
         if let Some(sessions) = node.sessions() {
-            let sessions = Sessions { mode: self.mode, ..sessions.clone() };
-            return self.operate(plan, String::new(), node.keys(), |placement| new_sessions(sessions)(placement));
+            let mut sessions = Sessions { mode: self.mode, ..sessions.clone() };
+            if let [partial] = plan.children()[..] {
+                sessions.keys = lineage::named(partial, sessions.keys.len());
+            }
+            let (closes, end) = (sessions.closes(), sessions.keys.len() + 1);
+            let (exec, node) = self.operate(plan, String::new(), node.keys(), |placement| new_sessions(sessions)(placement))?;
+            let rule = |partial: &AggregateExec| {
+                let end = partial.group_expr().expr().get(end).filter(|_| closes)?;
+                Some(Rule::Passed(end.0.clone()))
+            };
+            return Ok((self.counting_below_partial(number, exec, rule)?, node));
         }
         if plan.children().iter().any(|child| self.ambiguous(&child.schema())) {
             return self.ambiguity(plan, "dedupe");
@@ -211,7 +273,51 @@ impl Binder {
         if node.is_bound() {
             return Ok((plan.clone(), Node::Through(Vec::new())));
         }
-        self.operate(plan, String::new(), node.keys(), |placement| node.operator(placement))
+        let mut drops_late_rows = true;
+        let (exec, node) = self.operate(plan, String::new(), node.keys(), |placement| {
+            let operator = node.operator(placement)?;
+            drops_late_rows = operator.description.name != limit::NAME;
+            Ok(operator)
+        })?;
+        Ok((if drops_late_rows { self.counting(number, exec)? } else { exec }, node))
+    }
+
+    /// The operator with its late rows counted at its inputs, by the columns of event time.
+    fn counting(&mut self, number: usize, exec: Arc<dyn ExecutionPlan>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let inputs = exec.children().into_iter().map(|input| match (as_node::<ExchangeExec>(input), timed_column(input)) {
+            (Some(_), _) => self.counting(number, input.clone()),
+            (None, Some(column)) => self.count_late(number, input, Rule::Passed(column)),
+            (None, None) => Ok(input.clone()),
+        });
+        let inputs = inputs.collect::<DfResult<Vec<_>>>()?;
+        exec.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    /// The operator with its late rows counted below the partial aggregation that it is over.
+    fn counting_below_partial(
+        &mut self,
+        number: usize,
+        exec: Arc<dyn ExecutionPlan>,
+        rule: impl Fn(&AggregateExec) -> Option<Rule>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let options = || ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        if let Some(partial) = as_node::<AggregateExec>(&exec) {
+            let Some(rule) = rule(partial) else { return Ok(exec) };
+            let input = self.count_late(number, partial.input(), rule)?;
+            return exec.replace_children(vec![input], options());
+        }
+        let [input] = exec.children()[..] else { return Ok(exec) };
+        let input = self.counting_below_partial(number, input.clone(), rule)?;
+        exec.replace_children(vec![input], options())
+    }
+
+    /// The rows counted that the operator leaves out because they are late, if they are rows of sources.
+    fn count_late(&mut self, operator: usize, input: &Arc<dyn ExecutionPlan>, rule: Rule) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let Some(sources) = sources(input).filter(|sources| !sources.is_empty()) else { return Ok(input.clone()) };
+        let names = (0..input.schema().fields().len()).map(|index| lineage::name(input, index)).collect();
+        let counter = Arc::new(LateCounter::new(operator, sources, names));
+        self.late.push(counter.clone());
+        Ok(Arc::new(LateRowsExec::new(originating(input)?, rule, counter)))
     }
 
     fn aggregate(&mut self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
@@ -222,18 +328,70 @@ impl Binder {
             return self.ambiguity(plan, "stateStoreSave");
         }
         let aggregation = Aggregation {
-            keys: keys.fields().iter().cloned().collect(),
+            keys: lineage::named(aggregate.input(), width),
             functions: Functions::new(aggregate.aggr_expr())?,
             output: aggregate.schema(),
             mode: self.mode,
             batch_size: self.batch_size,
         };
+        let slicing = slicing(aggregate.input())?;
+        // Windows are put together from slices where their time alone decides when they close, and the order of rows does not matter.
+        let together = slicing.filter(|slicing| {
+            let closing = aggregation.event_time().is_none_or(|key| key == slicing.position);
+            self.propagate && closing && !slicing.ordered && !slicing.slide.is_tumbling()
+        });
+        let sliced = slicing.filter(|slicing| together.is_some() || slicing.slide.is_tumbling());
+        let closing = aggregation.event_time().filter(|_| aggregation.closes());
         let label = format!("stateStoreSave: {} keys, {}", width, aggregation.functions.text());
-        let keys = (width > 0).then(|| vec![first_columns(&partial, width)]);
-        self.operate(plan, label, keys.as_ref(), |placement| {
-            let for_core = aggregation.clone();
-            Operator::new(aggregation.description(), making(move |tables| AggregateCore::new(for_core.clone(), tables)), placement)
-        })
+        let number = self.operators.len();
+        self.aspects.insert(number, fingerprint::aggregation(aggregate.input()));
+        // Slices of a window are of one task, so that its other keys alone say which.
+        let mut keys = first_columns(&partial, width);
+        if let Some(slicing) = &together {
+            keys.remove(slicing.position);
+        }
+        let keys = (!keys.is_empty()).then(|| vec![keys]);
+        let by_slice = |partial: Arc<dyn ExecutionPlan>| match sliced {
+            Some(slicing) if together.is_some() => slicing.by_slice(&partial),
+            Some(slicing) => slicing.by_slice_as_window(&partial),
+            None => Ok(partial),
+        };
+        let (exec, node) = self.operate_over(plan, label, keys.as_ref(), by_slice, |placement| match &together {
+            Some(slicing) => {
+                let sliding = Sliding::new(aggregation, slicing);
+                Operator::new(sliding.description(), making(move |tables| SlidingCore::new(sliding.clone(), tables)), placement)
+            }
+            None => {
+                let description = aggregation.description();
+                Operator::new(description, making(move |tables| AggregateCore::new(aggregation.clone(), tables)), placement)
+            }
+        })?;
+        let rule = |partial: &AggregateExec| {
+            let (key, _) = partial.group_expr().expr().get(closing?)?;
+            Some(match sliced.filter(|slicing| Some(slicing.position) == closing) {
+                Some(slicing) => Rule::Windows(key.clone(), slicing.slide),
+                None => Rule::Passed(key.clone()),
+            })
+        };
+        let multiplied = slicing.is_some_and(|slicing| sliced.is_none() && Some(slicing.position) == closing);
+        let exec = match multiplied {
+            true => self.counting_below_windows(number, exec)?,
+            false => self.counting_below_partial(number, exec, rule)?,
+        };
+        Ok((exec, node))
+    }
+
+    /// The operator with its late rows counted where they are not yet once for each of their windows.
+    fn counting_below_windows(&mut self, number: usize, plan: Arc<dyn ExecutionPlan>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let options = || ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        if let Some(sliding) = as_node::<SlidingExec>(&plan) {
+            let Some(time) = sliding.time() else { return Ok(plan) };
+            let input = self.count_late(number, sliding.input(), Rule::Windows(time.clone(), sliding.slide()))?;
+            return plan.replace_children(vec![input], options());
+        }
+        let [input] = plan.children()[..] else { return Ok(plan) };
+        let input = self.counting_below_windows(number, input.clone())?;
+        plan.replace_children(vec![input], options())
     }
 
     fn join(&mut self, plan: &Arc<dyn ExecutionPlan>, join: &HashJoinExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
@@ -248,11 +406,14 @@ impl Binder {
         let operation = sides(join)?;
         let label = format!("symmetricHashJoin: {} on {:?}", join.join_type(), join.on());
         let whole: Arc<dyn ExecutionPlan> = Arc::new(join.builder().with_projection(None).build()?);
+        let number = self.operators.len();
+        self.aspects.insert(number, fingerprint::join(join));
         let keys = vec![operation.left.keys.clone(), operation.right.keys.clone()];
         let (exec, node) = self.operate(&whole, label, Some(&keys), |placement| {
             let for_core = operation.clone();
             Operator::new(operation.description()?, making(move |tables| JoinCore::new(for_core.clone(), tables)), placement)
         })?;
+        let exec = self.counting(number, exec)?;
         let Some(projection) = &join.projection else { return Ok((exec, node)) };
         let schema = exec.schema();
         let columns = projection.iter().map(|index| {
@@ -313,12 +474,17 @@ fn sides(join: &HashJoinExec) -> DfResult<Join> {
         _ => Eviction::Never,
     };
     let (left_keys, right_keys) = join.on().iter().cloned().unzip();
+    let names = |plan: &Arc<dyn ExecutionPlan>| -> Vec<String> {
+        let columns = 0..plan.schema().fields().len();
+        columns.map(|column| lineage::name(plan, column).unwrap_or_else(|| lineage::column(plan, column))).collect()
+    };
     Ok(Join {
         kind,
         left: Side {
             eviction: eviction(JoinSide::Left, left_time, right_time),
             schema: left,
             keys: left_keys,
+            names: names(join.left()),
             event_time: left_time,
             only: predicates.left,
             outer: matches!(kind, JoinType::Left | JoinType::Full),
@@ -327,6 +493,7 @@ fn sides(join: &HashJoinExec) -> DfResult<Join> {
             eviction: eviction(JoinSide::Right, right_time, left_time),
             schema: right,
             keys: right_keys,
+            names: names(join.right()),
             event_time: right_time,
             only: predicates.right,
             outer: matches!(kind, JoinType::Right | JoinType::Full),

@@ -19,6 +19,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, stream};
 
+use super::fingerprint::Aspects;
 use super::operator::Operator;
 use super::session::Sessions;
 use super::table::Placement;
@@ -48,6 +49,8 @@ pub(crate) struct StatefulExec {
     properties: Arc<PlanProperties>,
     /// What it computes, where that depends on the output mode of a query.
     sessions: Option<Sessions>,
+    /// What it is made of, for telling whether a query has changed.
+    aspects: Aspects,
 }
 
 impl fmt::Debug for StatefulExec {
@@ -69,7 +72,7 @@ impl StatefulExec {
             EmissionType::Both,
             Boundedness::Bounded,
         );
-        StatefulExec { label, inputs, binding, keys: None, properties: Arc::new(properties), sessions: None }
+        StatefulExec { label, inputs, binding, keys: None, properties: Arc::new(properties), sessions: None, aspects: Aspects::new() }
     }
 
     /// The same node, whose rows can be split among tasks by the values of these expressions over each input. Rows with equal values are of
@@ -87,6 +90,16 @@ impl StatefulExec {
     /// The same node, known to aggregate by session.
     pub(crate) fn with_sessions(self, sessions: Sessions) -> Self {
         StatefulExec { sessions: Some(sessions), ..self }
+    }
+
+    /// The same node, made of these aspects.
+    pub(crate) fn with_aspects(self, aspects: Aspects) -> Self {
+        StatefulExec { aspects, ..self }
+    }
+
+    /// What it is made of, for telling whether a query has changed.
+    pub(crate) fn aspects(&self) -> &Aspects {
+        &self.aspects
     }
 
     /// The aggregation by session that it is, if it is one.
@@ -113,7 +126,7 @@ impl StatefulExec {
     /// The same node running an operator of a query, over other inputs: as many partitions as the operator has tasks.
     pub(crate) fn bound(&self, operator: Arc<Operator>, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Self {
         let node = StatefulExec::new(self.label.clone(), inputs, Binding::Query(operator), self.schema());
-        StatefulExec { keys: self.keys.clone(), sessions: self.sessions.clone(), ..node }
+        StatefulExec { keys: self.keys.clone(), sessions: self.sessions.clone(), aspects: self.aspects.clone(), ..node }
     }
 
     /// How many tasks run it.
@@ -170,6 +183,7 @@ impl ExecutionPlan for StatefulExec {
             keys: self.keys.clone(),
             properties: self.properties.clone(),
             sessions: self.sessions.clone(),
+            aspects: self.aspects.clone(),
         }))
     }
 

@@ -38,6 +38,16 @@ pub(crate) trait Core: Debug + Send {
     /// The tables, always in the same order.
     fn tables(&mut self) -> Vec<&mut StateTable>;
 
+    /// Rows in state, as Spark would count them.
+    fn rows(&mut self) -> u64 {
+        self.tables().iter().map(|table| table.len()).sum()
+    }
+
+    /// Tells what the state that was loaded means, by [`Description::variant`] of the operator that wrote it.
+    fn adopt(&mut self, variant: &str) {
+        let _ = variant;
+    }
+
     /// The input watermark of operators above, given this one's input watermark, milliseconds.
     fn output_watermark(&self, input_ms: i64) -> i64 {
         input_ms
@@ -235,6 +245,11 @@ impl Operator {
         work(&task.groups, task.state.lock().core.tables())
     }
 
+    /// Tells what the state that was loaded means.
+    pub(crate) fn adopt(&self, variant: &str) {
+        self.tasks.iter().for_each(|task| task.state.lock().core.adopt(variant));
+    }
+
     /// Starts over with empty state.
     ///
     /// # Errors
@@ -261,10 +276,8 @@ impl Operator {
             report.num_rows_updated += counts.updated;
             report.num_rows_removed += counts.removed;
             report.num_rows_dropped_by_watermark += counts.late;
-            for table in state.core.tables() {
-                report.num_rows_total += table.len();
-                report.memory_used_bytes += table.bytes();
-            }
+            report.num_rows_total += state.core.rows();
+            report.memory_used_bytes += state.core.tables().iter().map(|table| table.bytes()).sum::<u64>();
         }
         report
     }

@@ -37,7 +37,8 @@ pub type Visit<'a> = dyn FnMut(&[u8], i64, &[u8]) -> bool + 'a;
 /// The cost of every call depends on what it touches or removes, never on how much is kept; `scan` is the exception. A batch asks for many keys at
 /// once, puts and removes what it likes, and then settles: that is when a disk is written, if there is one.
 pub trait Store: Debug + Send {
-    /// Visits the values of each key: the position of the key, `sub`, the value. Keys come in any order, the values of a key in that of `sub`.
+    /// Visits the values of each key: the position of the key, `sub`, the value. The values of a key come in the order of `sub`; keys that may
+    /// have many come in the order in which they are asked for, others in any.
     ///
     /// # Errors
     /// Those of the medium.

@@ -104,7 +104,8 @@ fn run(store: &mut dyn Store, shape: Shape, steps: &[Step]) {
     let make = |number: u8| {
         let mut bytes = Vec::new();
         // The expiry in a key depends on the key alone.
-        key::write(&mut bytes, &[b'k', number], (shape.expiry == ExpiryOf::Key).then_some(i64::from(number) * 3));
+        let expiry = (shape.expiry == ExpiryOf::Key).then_some(i64::from(number) * 3);
+        key::write(&mut bytes, key::group_of(&[number]), expiry, &[b'k', number]);
         bytes
     };
     let of_row = |number: u8, expiry: u8| match shape.expiry {
@@ -217,7 +218,7 @@ mod rocksdb {
         let mut expected = [[0u64; 2]; 3];
         for number in 0..rows {
             let mut bytes = Vec::new();
-            key::write(&mut bytes, &number.to_be_bytes(), Some((number % 10) as i64));
+            key::write(&mut bytes, key::group_of(&number.to_be_bytes()), Some((number % 10) as i64), &number.to_be_bytes());
             for ((groups, table), expected) in tables.iter_mut().zip(&mut expected) {
                 if groups.contains(&key::group(&bytes)) {
                     table.insert(&bytes, 0, b"value", (number % 10) as i64).unwrap();

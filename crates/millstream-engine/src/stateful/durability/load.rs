@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use millstream_checkpoint::state::blocks::{self, Section};
 use millstream_checkpoint::state::{StateFile, StateManifest};
-use millstream_checkpoint::{Checkpoint, FACTS};
+use millstream_checkpoint::{Checkpoint, facts};
 use millstream_core::recovery::CommitRecord;
 use millstream_core::{Error, ErrorKind, Result};
-use serde_json::Value;
 
 use super::files::{Source, apply, foreign, overlaps};
 use super::{OPERATORS, StateLog};
@@ -39,22 +38,34 @@ impl StateLog {
         let Some(manifest) = StateManifest::of(&newest)? else {
             return if current.is_empty() { Ok(self) } else { Err(compatibility::missing(self.checkpoint.url())) };
         };
-        compatibility::check(&stored(&newest)?, &current)?;
+        let written = stored(&newest)?;
+        compatibility::check(&written, &current)?;
         if current.is_empty() {
             return Ok(self);
         }
         if !self.checkpoint.has_state().await? {
             return Err(compatibility::missing(self.checkpoint.url()));
         }
+        // Sections can be told apart by key groups where groups are what they were.
+        let grouped = written.iter().zip(&current).map(|(written, current)| written.variant() == current.variant()).collect::<Vec<_>>();
         let files = files_since(&self.checkpoint, &manifest, batch).await?;
-        let Err(error) = self.restore(&files).await else { return Ok(self.builds_on(files)) };
+        let Err(error) = self.restore(&files, &grouped).await else {
+            self.adopt(&written);
+            return Ok(self.builds_on(files));
+        };
         let Some(older) = self.older(&manifest, batch).await? else { return Err(error) };
         tracing::warn!(%error, base = ?older.base, "a snapshot of state cannot be read: state is made from an older one and what changed since");
         for operator in &self.operators {
             operator.reset().map_err(crate::from_datafusion)?;
         }
-        self.restore(&older).await.map_err(|_| error)?;
+        self.restore(&older, &grouped).await.map_err(|_| error)?;
+        self.adopt(&written);
         Ok(self.builds_on(older))
+    }
+
+    /// Tells the operators what their state means.
+    fn adopt(&self, written: &[OperatorFacts]) {
+        self.operators.iter().zip(written).for_each(|(operator, written)| operator.adopt(written.variant()));
     }
 
     fn builds_on(mut self, files: Files) -> Self {
@@ -62,15 +73,16 @@ impl StateLog {
         self
     }
 
-    /// Puts what files say into the operators, in the order of the files.
-    async fn restore(&self, files: &Files) -> Result<()> {
+    /// Puts what files say into the operators, in the order of the files. `grouped` says of each operator whether the key groups of sections are
+    /// those of its tasks.
+    async fn restore(&self, files: &Files, grouped: &[bool]) -> Result<()> {
         for file in files.snapshot.iter().chain(&files.changes) {
             let bytes = self.checkpoint.read_state(file).await?;
-            let (source, operators) = (Source::of(file), self.operators.clone());
+            let (source, operators, grouped) = (Source::of(file), self.operators.clone(), grouped.to_vec());
             let restored = tokio::task::spawn_blocking(move || {
                 let (_, sections) = blocks::decode(&source.name, &bytes)?;
                 drop(bytes);
-                into_operators(&source, &sections, &operators)
+                into_operators(&source, &sections, &operators, &grouped)
             });
             restored.await.map_err(|error| Error::internal("reading state ended early").caused_by(error))??;
         }
@@ -104,15 +116,16 @@ async fn files_since(checkpoint: &Checkpoint, manifest: &StateManifest, batch: u
 }
 
 /// Puts sections into operators, in as many threads as there are tasks.
-fn into_operators(source: &Source, sections: &[Section], operators: &[Arc<Operator>]) -> Result<()> {
+fn into_operators(source: &Source, sections: &[Section], operators: &[Arc<Operator>], grouped: &[bool]) -> Result<()> {
     if let Some(section) = sections.iter().find(|section| section.operator >= operators.len()) {
         return Err(foreign(&source.name, section));
     }
     let restore = |task: usize| {
         operators.iter().enumerate().filter(|(_, operator)| task < operator.tasks()).try_for_each(|(number, operator)| {
             operator.with_task(task, |groups: &Range<u16>, mut tables| {
-                let own = sections.iter().filter(|section| section.operator == number && overlaps(section, groups));
-                own.into_iter().try_for_each(|section| apply(source, section, &mut tables))
+                let grouped = grouped.get(number) == Some(&true);
+                let own = |section: &&Section| section.operator == number && (!grouped || overlaps(section, groups));
+                sections.iter().filter(own).try_for_each(|section| apply(source, section, &mut tables))
             })
         })
     };
@@ -135,13 +148,5 @@ fn hole(batch: u64) -> Error {
 }
 
 fn stored(record: &CommitRecord) -> Result<Vec<OperatorFacts>> {
-    let operators = record.extra.get(FACTS).and_then(|facts| facts.get(OPERATORS)).cloned().unwrap_or_else(|| Value::Array(Vec::new()));
-    serde_json::from_value(operators).map_err(|error| {
-        Error::new(
-            ErrorKind::CheckpointIncompatible,
-            "CHECKPOINT_RECORD_DAMAGED",
-            "what a commit record says about operators cannot be read; it was written by a newer version, or damaged",
-        )
-        .caused_by(error)
-    })
+    Ok(facts::get(record, OPERATORS)?.unwrap_or_default())
 }

@@ -12,10 +12,9 @@ use std::sync::Arc;
 
 use millstream_checkpoint::state::store::Stores;
 use millstream_checkpoint::state::{StateFile, StateManifest};
-use millstream_checkpoint::{Checkpoint, FACTS, KEY_GROUPS, StateKind};
+use millstream_checkpoint::{Checkpoint, KEY_GROUPS, StateKind, facts};
 use millstream_core::recovery::CommitRecord;
 use millstream_core::{Error, Result};
-use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -25,8 +24,8 @@ use super::operator::Operator;
 
 pub(crate) use files::BatchChanges;
 
-/// The field of [`FACTS`] that describes the operators.
-const OPERATORS: &str = "operators";
+/// The fact that describes the operators.
+pub(crate) const OPERATORS: &str = "operators";
 /// From so many files of changes on, a snapshot is made even where they are shorter than the last one: reading them takes long.
 const MAX_FILES: usize = 200;
 
@@ -116,11 +115,7 @@ impl StateLog {
         let manifest = StateManifest { key_groups: KEY_GROUPS, base: self.base, snapshot: self.snapshot.clone(), changes: files };
         manifest.put_into(record)?;
         let operators: Vec<OperatorFacts> = self.operators.iter().map(|operator| OperatorFacts::of(&operator.description)).collect();
-        let operators = serde_json::to_value(operators).map_err(|error| Error::internal("operators do not serialise").caused_by(error))?;
-        if let Some(Value::Object(facts)) = record.extra.get_mut(FACTS) {
-            facts.insert(OPERATORS.to_owned(), operators);
-        }
-        Ok(())
+        facts::put(record, OPERATORS, &operators)
     }
 
     /// Starts making a snapshot of the state after `batch`, which is committed, when one is due.

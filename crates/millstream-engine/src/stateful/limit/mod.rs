@@ -10,6 +10,9 @@ use millstream_core::watermark::Watermarks;
 use super::operator::{Core, Counts, Description};
 use super::table::{Expiry, PerKey, StateTable, TableSchema, Tables};
 
+/// Spark's name of the operator.
+pub(crate) const NAME: &str = "globalLimit";
+
 fn table() -> TableSchema {
     TableSchema {
         name: "default".into(),
@@ -17,12 +20,13 @@ fn table() -> TableSchema {
         value: vec![Arc::new(Field::new("value", DataType::Int64, false))],
         expiry: Expiry::Never,
         per_key: PerKey::One,
+        grouped_by: None,
     }
 }
 
 /// What the operator is.
 pub(crate) fn description() -> Description {
-    Description { name: "globalLimit", tables: vec![table()], variant: String::new(), stores: 1 }
+    Description { name: NAME, tables: vec![table()], variant: String::new(), stores: 1 }
 }
 
 /// Lets rows through until a number of them has passed.

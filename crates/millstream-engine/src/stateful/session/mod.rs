@@ -37,7 +37,8 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    fn closes(&self) -> bool {
+    /// Whether the watermark closes sessions.
+    pub(crate) fn closes(&self) -> bool {
         self.event_time && self.mode != OutputMode::Complete
     }
 
@@ -49,6 +50,7 @@ impl Sessions {
             value: [end].into_iter().chain(self.functions.state_fields().iter().cloned()).collect(),
             expiry: if self.closes() { Expiry::Value(0) } else { Expiry::Never },
             per_key: PerKey::Many,
+            grouped_by: None,
         }
     }
 

@@ -74,12 +74,13 @@ pub(crate) struct EncodedKeys {
 }
 
 impl EncodedKeys {
-    /// Keys of encoded columns; `expiries` are those of a table whose keys have one, and rows without one never leave.
-    pub(crate) fn of(columns: &Encoded, expiries: Option<&Int64Array>) -> EncodedKeys {
+    /// Keys of encoded columns. `grouped_by` are the columns that say which group a key is in; `expiries` are those of a table whose keys have
+    /// one, and rows without one never leave.
+    pub(crate) fn of(columns: &Encoded, grouped_by: &Encoded, expiries: Option<&Int64Array>) -> EncodedKeys {
         let mut keys = EncodedKeys { bytes: Vec::new(), ends: Vec::with_capacity(columns.rows) };
         for (row, columns) in columns.iter().enumerate() {
             let expiry = expiries.map(|expiries| if expiries.is_valid(row) { expiries.value(row) } else { key::NEVER });
-            key::write(&mut keys.bytes, columns, expiry);
+            key::write(&mut keys.bytes, key::group_of(grouped_by.row(row)), expiry, columns);
             keys.ends.push(keys.bytes.len());
         }
         keys

@@ -46,6 +46,8 @@ pub(crate) struct TableSchema {
     pub(crate) expiry: Expiry,
     /// How many values a key has.
     pub(crate) per_key: PerKey,
+    /// The key columns that say which task has a row, where it is not all of them.
+    pub(crate) grouped_by: Option<Vec<usize>>,
 }
 
 /// Where a row's expiry is.
@@ -126,6 +128,8 @@ pub(crate) struct Selection {
 #[derive(Debug)]
 struct Codecs {
     keys: Codec,
+    /// Of the columns that say which key group a row is in, where it is not all of the key.
+    groups: Option<Codec>,
     /// Whether keys have their expiry in front of their columns.
     expiring: bool,
     values: Codec,
@@ -134,8 +138,12 @@ struct Codecs {
 impl Codecs {
     fn of(schema: &TableSchema) -> DfResult<Self> {
         let codec = |fields: &[FieldRef]| Codec::new(fields.iter().map(|field| field.data_type()));
+        let groups = schema.grouped_by.as_ref().map(|columns| {
+            let fields: Vec<FieldRef> = columns.iter().filter_map(|column| schema.key.get(*column)).cloned().collect();
+            codec(&fields)
+        });
         let expiring = matches!(schema.expiry, Expiry::Key(_));
-        Ok(Codecs { keys: codec(&schema.key)?, expiring, values: codec(&schema.value)? })
+        Ok(Codecs { keys: codec(&schema.key)?, groups: groups.transpose()?, expiring, values: codec(&schema.value)? })
     }
 
     fn decode_keys<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> DfResult<Vec<ArrayRef>> {
@@ -184,7 +192,12 @@ impl StateTable {
             Expiry::Key(index) => columns.get(index).map(instants).transpose()?,
             _ => None,
         };
-        Ok(EncodedKeys::of(&self.codecs.keys.encode(columns, rows)?, expiries.as_ref()))
+        let encoded = self.codecs.keys.encode(columns, rows)?;
+        let (Some(groups), Some(of)) = (&self.codecs.groups, &self.schema.grouped_by) else {
+            return Ok(EncodedKeys::of(&encoded, &encoded, expiries.as_ref()));
+        };
+        let grouped_by: Vec<ArrayRef> = of.iter().filter_map(|column| columns.get(*column)).cloned().collect();
+        Ok(EncodedKeys::of(&encoded, &groups.encode(&grouped_by, rows)?, expiries.as_ref()))
     }
 
     /// Key columns from encoded keys.

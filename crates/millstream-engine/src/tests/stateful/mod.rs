@@ -5,12 +5,14 @@ mod chains;
 mod cost;
 mod deduplication;
 mod joins;
+mod late;
 mod oracle;
 mod properties;
 mod refusals;
 mod restart;
 mod sessions;
 mod simulation;
+mod sliding;
 mod world;
 
 use world::*;
