@@ -12,6 +12,7 @@ mod config;
 mod errors;
 mod execute;
 mod host;
+mod modules;
 mod plan;
 mod planner;
 mod schema;

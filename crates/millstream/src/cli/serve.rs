@@ -50,6 +50,10 @@ pub(super) struct ServeArgs {
     /// Do not run clients' Python functions
     #[arg(long, conflicts_with = "python")]
     no_python: bool,
+
+    /// The most Python workers that a session keeps busy at once
+    #[arg(long, value_name = "N", default_value_t = PythonOptions::default().workers)]
+    python_workers: usize,
 }
 
 /// Serves until Ctrl-C or SIGTERM.
@@ -60,7 +64,7 @@ pub(super) async fn run(args: ServeArgs) -> Result<()> {
     };
     let options = ServeOptions { tls, token: args.token.filter(|token| !token.is_empty()), insecure: args.insecure };
     options.check(args.bind)?;
-    let python = PythonOptions { enabled: !args.no_python, executable: args.python };
+    let python = PythonOptions { enabled: !args.no_python, executable: args.python, workers: args.python_workers };
     let host = Arc::new(ServeHost::new(Wiring::system(), &args.warehouse, python)?);
     let listener = TcpListener::bind(args.bind).await.map_err(|error| {
         let message = format!("cannot listen on {}: is another server running there?", args.bind);
