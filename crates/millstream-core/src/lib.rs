@@ -8,6 +8,7 @@ pub mod conformance;
 pub mod crash;
 pub mod error;
 pub mod json;
+pub mod lateness;
 pub mod limit;
 pub mod offset;
 pub mod options;

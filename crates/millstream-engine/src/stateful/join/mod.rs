@@ -36,6 +36,8 @@ pub(crate) enum Eviction {
 pub(crate) struct Side {
     pub(crate) schema: SchemaRef,
     pub(crate) keys: Vec<PhysicalExprRef>,
+    /// The names of its columns that people know.
+    pub(crate) names: Vec<String>,
     /// The column that says when a row is late.
     pub(crate) event_time: Option<usize>,
     pub(crate) eviction: Eviction,
@@ -47,14 +49,20 @@ pub(crate) struct Side {
 
 impl Side {
     fn table(&self, name: &'static str) -> DfResult<TableSchema> {
-        let key = self.keys.iter().map(|key| key.return_field(&self.schema)).collect::<DfResult<Vec<FieldRef>>>()?;
+        let key = self.keys.iter().enumerate().map(|(number, key)| {
+            let field = key.return_field(&self.schema)?.as_ref().clone();
+            Ok(Arc::new(field.with_name(format!("field{number}"))) as FieldRef)
+        });
+        let key = key.collect::<DfResult<Vec<FieldRef>>>()?;
         let matched = Arc::new(Field::new("matched", DataType::Boolean, false));
         let expiry = match &self.eviction {
             Eviction::Never => Expiry::Never,
             Eviction::Key(index) => Expiry::Key(*index),
             Eviction::Value(index, _) => Expiry::Value(*index),
         };
-        Ok(TableSchema { name, key, value: self.schema.fields().iter().cloned().chain([matched]).collect(), expiry })
+        let fields = self.schema.fields().iter().zip(&self.names);
+        let fields = fields.map(|(field, name)| Arc::new(field.as_ref().clone().with_name(name)) as FieldRef);
+        Ok(TableSchema { name, key, value: fields.chain([matched]).collect(), expiry })
     }
 
     /// The instant (microseconds) up to which rows leave at this watermark.

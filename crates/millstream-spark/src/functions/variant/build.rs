@@ -62,7 +62,7 @@ pub(super) fn variant(call: &Call<'_>) -> Result<Typed> {
 }
 
 /// An error for what cannot be a variant.
-pub(super) fn fault(fault: Fault) -> Error {
+pub(in crate::functions) fn fault(fault: Fault) -> Error {
     match fault {
         Fault::DuplicateKey(name) => {
             let message = format!("an object of a variant has the name '{name}' twice: names must be unique");

@@ -14,6 +14,8 @@ use millstream_core::{Error, Result};
 
 use super::{Functions, faults};
 
+pub(super) use build::fault;
+
 pub use explode::variant_explode_values;
 pub(crate) use json::write_json;
 pub(crate) use millstream_core::variant::is_variant;
