@@ -11,7 +11,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, TimeUnit, TimestampMicrosecondType};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::functions::core::expr_fn::get_field;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, lit};
 use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
 use millstream_engine::stateful::{Slide, SlidingWindow, WATERMARK_DELAY};
@@ -138,6 +138,7 @@ impl Analyzer<'_> {
             DataType::Interval(_) | DataType::Duration(_) | DataType::Null => gap.clone(),
             other => return Err(faults::unexpected_type("session_window", 1, "\"INTERVAL\"", other)),
         };
+        let no_gap = coercion::constant_of(&gap).is_some_and(|gap| gap.is_null());
         let scope = Scope { columns: &node.columns, ..Scope::default() };
         let end = Resolver::new(self.settings, &scope, self).call("+", vec![Typed { metadata: HashMap::new(), ..time.clone() }, gap])?;
         let mut metadata = time.metadata.clone();
@@ -150,7 +151,9 @@ impl Analyzer<'_> {
         items.push(item(&value, &attribute.internal, &node.plan)?);
         let plan = project(node.plan, items)?;
         let bound = |name: &str| get_field(attribute.column(), name);
-        let plan = filtered(plan, bound("end").gt(bound("start")))?;
+        // A gap that nothing can be read from is known before any row: as in Spark, its rows do not even move the watermark.
+        let lasts = if no_gap { lit(false) } else { bound("end").gt(bound("start")) };
+        let plan = filtered(plan, lasts)?;
         let mut columns = node.columns;
         columns.push(attribute.hidden());
         Ok(Node { plan, columns, below: node.below, grouped: node.grouped })

@@ -170,9 +170,11 @@ impl JoinCore {
         filter_record_batch(&rows, &passed).map_err(DataFusionError::from)
     }
 
-    /// Keeps rows for what may still come, unless time has passed them already.
+    /// Keeps rows for what may still come. A row of the right side that time has passed already has met everything that it can meet, and is
+    /// kept only where it may have to leave unmatched; rows of the left side have yet to meet the right side's rows of this batch.
     fn keep(&mut self, side: JoinSide, rows: &RecordBatch, keys: &Keys, matched: &[bool], time: Watermarks) -> DfResult<()> {
         let semi = self.kind == JoinType::LeftSemi && side == JoinSide::Left;
+        let must_stay = side == JoinSide::Left || matches!(self.kind, JoinType::Right | JoinType::Full);
         let half = self.halves(side).0;
         let outer = half.side.outer;
         let leaves = half.side.leaves(time.evict_ms);
@@ -183,7 +185,7 @@ impl JoinCore {
         let mut kept = 0;
         for (row, key) in keys.encoded.iter().enumerate() {
             let expiry = expiries.as_ref().filter(|expiries| expiries.is_valid(row)).map(|expiries| expiries.value(row));
-            let gone = matches!((expiry, leaves), (Some(expiry), Some(leaves)) if expiry <= leaves);
+            let gone = !must_stay && matches!((expiry, leaves), (Some(expiry), Some(leaves)) if expiry <= leaves);
             let hopeless = !outer && keys.never_match(row);
             if gone || hopeless || (semi && matched.get(row) == Some(&true)) {
                 continue;

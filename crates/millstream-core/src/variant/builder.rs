@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::value::{Kind, Value, Variant};
 
-/// The values under construction.
+/// A variant under construction: values are appended, and what an object or array consists of is put together behind them.
 #[derive(Debug, Default)]
-pub(super) struct Builder {
+pub struct Builder {
     value: Vec<u8>,
     names: Vec<String>,
     indexes: HashMap<String, usize>,
@@ -14,7 +14,7 @@ pub(super) struct Builder {
 
 /// A field of an object that was written.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
+pub struct Member {
     name: String,
     index: usize,
     offset: usize,
@@ -22,7 +22,7 @@ pub(super) struct Member {
 
 /// Why there is no variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub enum Fault {
     /// An object has a name twice.
     DuplicateKey(String),
     /// A variant takes more than 128 MiB.
@@ -36,7 +36,7 @@ const MAX_SHORT: usize = 63;
 
 impl Builder {
     /// Where the next value begins.
-    pub(super) fn position(&self) -> usize {
+    pub fn position(&self) -> usize {
         self.value.len()
     }
 
@@ -44,16 +44,18 @@ impl Builder {
         self.value.push((kind as u8) << 2);
     }
 
-    pub(super) fn null(&mut self) {
+    /// A null that is a value.
+    pub fn null(&mut self) {
         self.primitive(Kind::Null);
     }
 
-    pub(super) fn boolean(&mut self, value: bool) {
+    /// A truth value.
+    pub fn boolean(&mut self, value: bool) {
         self.primitive(if value { Kind::True } else { Kind::False });
     }
 
     /// A whole number, in as few bytes as hold it.
-    pub(super) fn long(&mut self, value: i64) {
+    pub fn long(&mut self, value: i64) {
         if let Ok(small) = i8::try_from(value) {
             self.primitive(Kind::Int8);
             self.value.extend(small.to_le_bytes());
@@ -69,18 +71,20 @@ impl Builder {
         }
     }
 
-    pub(super) fn double(&mut self, value: f64) {
+    /// A floating-point number.
+    pub fn double(&mut self, value: f64) {
         self.primitive(Kind::Double);
         self.value.extend(value.to_le_bytes());
     }
 
-    pub(super) fn float(&mut self, value: f32) {
+    /// A floating-point number of 32 bits.
+    pub fn float(&mut self, value: f32) {
         self.primitive(Kind::Float);
         self.value.extend(value.to_le_bytes());
     }
 
     /// A decimal of a scale from 0 to 38, in as few bytes as hold it.
-    pub(super) fn decimal(&mut self, unscaled: i128, scale: u8) {
+    pub fn decimal(&mut self, unscaled: i128, scale: u8) {
         let digits = unscaled.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
         match (i32::try_from(unscaled), i64::try_from(unscaled)) {
             (Ok(small), _) if digits <= 9 && scale <= 9 => {
@@ -101,22 +105,29 @@ impl Builder {
         }
     }
 
-    pub(super) fn date(&mut self, days: i32) {
+    /// A date in days since 1970.
+    pub fn date(&mut self, days: i32) {
         self.primitive(Kind::Date);
         self.value.extend(days.to_le_bytes());
     }
 
-    pub(super) fn timestamp(&mut self, micros: i64) {
+    /// An instant in microseconds since 1970.
+    pub fn timestamp(&mut self, micros: i64) {
         self.primitive(Kind::Timestamp);
         self.value.extend(micros.to_le_bytes());
     }
 
-    pub(super) fn timestamp_ntz(&mut self, micros: i64) {
+    /// A wall clock in microseconds since 1970.
+    pub fn timestamp_ntz(&mut self, micros: i64) {
         self.primitive(Kind::TimestampNtz);
         self.value.extend(micros.to_le_bytes());
     }
 
-    pub(super) fn binary(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    /// Bytes.
+    ///
+    /// # Errors
+    /// [`Fault::TooLarge`].
+    pub fn binary(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let length = u32::try_from(bytes.len()).map_err(|_| Fault::TooLarge)?;
         self.primitive(Kind::Binary);
         self.value.extend(length.to_le_bytes());
@@ -124,7 +135,11 @@ impl Builder {
         Ok(())
     }
 
-    pub(super) fn string(&mut self, text: &str) -> Result<(), Fault> {
+    /// Text.
+    ///
+    /// # Errors
+    /// [`Fault::TooLarge`].
+    pub fn string(&mut self, text: &str) -> Result<(), Fault> {
         match u8::try_from(text.len()) {
             Ok(length) if text.len() <= MAX_SHORT => self.value.push(length << 2 | 1),
             _ => {
@@ -138,7 +153,7 @@ impl Builder {
     }
 
     /// A field of the object that began at a place, whose value follows.
-    pub(super) fn member(&mut self, name: &str, start: usize) -> Member {
+    pub fn member(&mut self, name: &str, start: usize) -> Member {
         let index = match self.indexes.get(name) {
             Some(index) => *index,
             None => {
@@ -151,7 +166,10 @@ impl Builder {
     }
 
     /// Makes an object of the values since a place.
-    pub(super) fn object(&mut self, start: usize, mut members: Vec<Member>) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    /// [`Fault::DuplicateKey`], [`Fault::TooLarge`].
+    pub fn object(&mut self, start: usize, mut members: Vec<Member>) -> Result<(), Fault> {
         // Java orders strings by their UTF-16 units.
         members.sort_by(|one, other| one.name.encode_utf16().cmp(other.name.encode_utf16()));
         if let Some(name) = members.windows(2).find_map(|pair| match pair {
@@ -175,7 +193,10 @@ impl Builder {
     }
 
     /// Makes an array of the values since a place; `offsets` tells where each begins behind it.
-    pub(super) fn array(&mut self, start: usize, offsets: &[usize]) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    /// [`Fault::TooLarge`].
+    pub fn array(&mut self, start: usize, offsets: &[usize]) -> Result<(), Fault> {
         let size = self.value.len() - start;
         let offset_bytes = width(size);
         let large = offsets.len() > 0xff;
@@ -189,7 +210,10 @@ impl Builder {
     }
 
     /// A copy of a variant, whose names go into the dictionary here.
-    pub(super) fn variant(&mut self, variant: Variant<'_>) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    /// As [`Builder::object`].
+    pub fn variant(&mut self, variant: Variant<'_>) -> Result<(), Fault> {
         match variant.value() {
             None => self.null(),
             Some(Value::Object(object)) => {
@@ -214,7 +238,10 @@ impl Builder {
     }
 
     /// Appends the value and its metadata.
-    pub(super) fn finish(self, value: &mut Vec<u8>, metadata: &mut Vec<u8>) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    /// [`Fault::TooLarge`].
+    pub fn finish(self, value: &mut Vec<u8>, metadata: &mut Vec<u8>) -> Result<(), Fault> {
         if self.value.len() > MAX_SIZE {
             return Err(Fault::TooLarge);
         }

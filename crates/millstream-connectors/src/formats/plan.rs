@@ -5,16 +5,15 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use millstream_core::{Error, Result};
 
-use super::column::{is_supported, is_text};
-use super::options::JsonOptions;
-
-/// A schema and options that were checked.
+/// A schema and options that were checked, for formats whose records have named fields.
 #[derive(Debug)]
-pub struct Plan {
+pub struct Plan<O> {
     /// The schema that files are read with.
     pub schema: SchemaRef,
     /// The options.
-    pub options: JsonOptions,
+    pub options: O,
+    /// What the format is called.
+    format: &'static str,
     /// Which column of the schema takes the text of malformed records.
     pub corrupt_record: Option<usize>,
     /// Which column of the schema takes what does not fit it.
@@ -43,19 +42,35 @@ pub struct Projection {
     pub fields: Vec<usize>,
 }
 
-impl Plan {
-    /// Checks a schema against the options.
+/// What the options say about columns that do not come from the fields of records.
+#[derive(Clone, Copy, Debug)]
+pub struct TextColumns<'o> {
+    /// The column for the text of malformed records.
+    pub corrupt_record: &'o str,
+    /// The column for what does not fit the schema.
+    pub rescued_data: Option<&'o str>,
+}
+
+impl<O> Plan<O> {
+    /// Checks a schema against the options of a format that has values of types that are `supported`.
     ///
     /// # Errors
-    /// `UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE` for types that JSON cannot have, `INVALID_CORRUPT_RECORD_TYPE` when the column for malformed
-    /// records or for rescued data is no string.
-    pub fn new(schema: SchemaRef, options: JsonOptions) -> Result<Arc<Self>> {
+    /// `UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE` for other types, `INVALID_CORRUPT_RECORD_TYPE` when the column for malformed records or for
+    /// rescued data is no string.
+    pub fn new(
+        format: &'static str,
+        schema: SchemaRef,
+        options: O,
+        supported: impl Fn(&DataType) -> bool,
+        columns: impl Fn(&O) -> TextColumns<'_>,
+    ) -> Result<Arc<Self>> {
         for field in schema.fields() {
-            if !is_supported(field.data_type()) {
-                let message = format!("the format json has no values of type {} for column '{}'", field.data_type(), field.name());
+            if !supported(field.data_type()) {
+                let message = format!("the format {format} has no values of type {} for column '{}'", field.data_type(), field.name());
                 return Err(Error::invalid("UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE", message).with_sqlstate("0A000"));
             }
         }
+        let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
         let text_column = |name: &str| match schema.column_with_name(name) {
             Some((_, field)) if !is_text(field.data_type()) => {
                 let message = format!("column '{name}' takes the text of records and must be a string, but it is {}", field.data_type());
@@ -63,10 +78,10 @@ impl Plan {
             }
             found => Ok(found.map(|(index, _)| index)),
         };
-        let corrupt_record = text_column(&options.corrupt_record)?;
-        let rescued_data =
-            options.rescued_data.as_deref().map(text_column).transpose()?.flatten().filter(|column| Some(*column) != corrupt_record);
-        Ok(Arc::new(Plan { schema, options, corrupt_record, rescued_data }))
+        let named = columns(&options);
+        let corrupt_record = text_column(named.corrupt_record)?;
+        let rescued_data = named.rescued_data.map(text_column).transpose()?.flatten().filter(|column| Some(*column) != corrupt_record);
+        Ok(Arc::new(Plan { schema, options, format, corrupt_record, rescued_data }))
     }
 
     /// What is read for a projection.
@@ -76,9 +91,10 @@ impl Plan {
     /// malformed only by the columns that are read. `INTERNAL_ERROR` for columns outside of the schema.
     pub fn project(&self, columns: &[usize]) -> Result<Projection> {
         if !columns.is_empty() && columns.iter().all(|column| Some(*column) == self.corrupt_record) {
+            let name = self.corrupt_record.and_then(|column| self.schema.fields().get(column)).map_or("", |field| field.name());
             let message = format!(
-                "a query over json files that reads only the column '{}' finds no malformed records: select another column with it",
-                self.options.corrupt_record
+                "a query over {} files that reads only the column '{name}' finds no malformed records: select another column with it",
+                self.format
             );
             return Err(Error::invalid("UNSUPPORTED_FEATURE.QUERY_ONLY_CORRUPT_RECORD_COLUMN", message).with_sqlstate("0A000"));
         }

@@ -6,7 +6,7 @@
 use super::number::Number;
 
 /// What is allowed beyond standard JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Syntax {
     /// `//` and `/* */` comments.
     pub comments: bool,
@@ -37,7 +37,7 @@ impl Default for Syntax {
             non_numeric: true,
             any_escape: false,
             control_chars: false,
-            max_depth: 128,
+            max_depth: 1000,
         }
     }
 }
@@ -101,6 +101,7 @@ fn same(one: &[u8], other: &[u8]) -> bool {
 
 impl<'a> Cursor<'a> {
     /// At the beginning of a record.
+    #[inline]
     pub fn new(bytes: &'a [u8], syntax: &'a Syntax) -> Self {
         Cursor { bytes, at: 0, depth: 0, syntax }
     }
@@ -112,11 +113,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// The bytes from a place to where it stands.
+    #[inline]
     pub fn since(&self, start: usize) -> &'a [u8] {
         self.bytes.get(start..self.at).unwrap_or_default()
     }
 
     /// What the syntax allows.
+    #[inline]
     pub fn syntax(&self) -> &'a Syntax {
         self.syntax
     }
@@ -159,10 +162,10 @@ impl<'a> Cursor<'a> {
     fn comment(&mut self) -> Result<(), Fault> {
         let rest = self.bytes.get(self.at + 1..).unwrap_or_default();
         let length = match rest.first() {
-            Some(b'/') => memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len()),
+            Some(b'/') => rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(rest.len()),
             Some(b'*') => {
                 let body = rest.get(1..).unwrap_or_default();
-                memchr::memmem::find(body, b"*/").ok_or_else(|| self.fault("a comment is not closed"))? + 3
+                body.windows(2).position(|pair| pair == b"*/").ok_or_else(|| self.fault("a comment is not closed"))? + 3
             }
             _ => return Err(self.fault("'/' begins no comment")),
         };

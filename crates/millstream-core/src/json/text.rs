@@ -1,9 +1,9 @@
 //! Strings without their escapes, and values written again as Jackson writes them.
 
-use super::cursor::Quoted;
+use super::cursor::{Cursor, Fault, Quoted};
 
 /// Appends a string's characters. A surrogate without its partner becomes `?`, as in Java's UTF-8.
-pub(crate) fn unescape(text: Quoted<'_>, out: &mut Vec<u8>) {
+pub fn unescape(text: Quoted<'_>, out: &mut Vec<u8>) {
     if !text.escaped {
         return out.extend_from_slice(text.raw);
     }
@@ -53,8 +53,61 @@ fn unicode(escape: &[u8]) -> (char, usize) {
     ('?', 5)
 }
 
+/// Reads a value and appends it without white space and comments, in standard JSON.
+pub fn append_compact(cursor: &mut Cursor<'_>, out: &mut Vec<u8>, scratch: &mut Vec<u8>) -> Result<(), Fault> {
+    match cursor.token()? {
+        mark @ (b'"' | b'\'') if mark == b'"' || cursor.syntax().single_quotes => {
+            let text = cursor.string(mark)?;
+            append_string(text, out, scratch);
+        }
+        b'{' => {
+            cursor.enter()?;
+            out.push(b'{');
+            let mut first = true;
+            while cursor.next_member(first)? {
+                if !first {
+                    out.push(b',');
+                }
+                first = false;
+                let name = cursor.name()?;
+                append_string(name, out, scratch);
+                cursor.colon()?;
+                out.push(b':');
+                append_compact(cursor, out, scratch)?;
+            }
+            out.push(b'}');
+        }
+        b'[' => {
+            cursor.enter()?;
+            out.push(b'[');
+            let mut first = true;
+            while cursor.next_element(first)? {
+                if !first {
+                    out.push(b',');
+                }
+                first = false;
+                append_compact(cursor, out, scratch)?;
+            }
+            out.push(b']');
+        }
+        b't' | b'f' | b'n' => {
+            let start = cursor.at();
+            cursor.skip()?;
+            out.extend_from_slice(cursor.since(start));
+        }
+        _ => match cursor.non_number() {
+            Some(value) => out.extend_from_slice(non_number_text(value).as_bytes()),
+            None => match cursor.number() {
+                Ok(number) => number.append_to(out),
+                Err(_) => return Err(cursor.fault("a value was expected")),
+            },
+        },
+    }
+    Ok(())
+}
+
 /// How Jackson writes numbers that are none: as strings.
-pub(crate) fn non_number_text(value: f64) -> &'static str {
+pub fn non_number_text(value: f64) -> &'static str {
     if value.is_nan() {
         "\"NaN\""
     } else if value > 0.0 {
@@ -64,8 +117,14 @@ pub(crate) fn non_number_text(value: f64) -> &'static str {
     }
 }
 
-/// Appends a string in quotes, with the escapes that JSON needs.
-pub(crate) fn quote(text: &[u8], out: &mut Vec<u8>) {
+fn append_string(text: Quoted<'_>, out: &mut Vec<u8>, scratch: &mut Vec<u8>) {
+    scratch.clear();
+    unescape(text, scratch);
+    quote(scratch, out);
+}
+
+/// Appends text as a JSON string in quotes, escaping what must be escaped as Jackson does. Bytes that are not ASCII are left as they are.
+pub fn quote(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for byte in text {
         match byte {

@@ -25,34 +25,47 @@ pub(super) enum Kind {
 
 /// A variant: the bytes of a value, and of the dictionary of names.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Variant<'a> {
+pub struct Variant<'a> {
     value: &'a [u8],
     metadata: &'a [u8],
 }
 
 /// A value.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'a> {
+pub enum Value<'a> {
+    /// A null that is a value.
     Null,
+    /// A truth value.
     Boolean(bool),
+    /// A whole number.
     Long(i64),
+    /// A floating-point number.
     Double(f64),
+    /// A floating-point number of 32 bits.
     Float(f32),
     /// Unscaled value and scale, without zeros at the end.
     Decimal(i128, i8),
+    /// Days since 1970.
     Date(i32),
+    /// An instant in microseconds since 1970.
     Timestamp(i64),
+    /// A wall clock in microseconds since 1970.
     TimestampNtz(i64),
+    /// Bytes.
     Binary(&'a [u8]),
+    /// Text.
     String(&'a str),
+    /// A UUID.
     Uuid(u128),
+    /// Named values.
     Object(Object<'a>),
+    /// Values in a row.
     Array(Array<'a>),
 }
 
 /// The fields of an object.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Object<'a> {
+pub struct Object<'a> {
     metadata: &'a [u8],
     ids: &'a [u8],
     id_bytes: usize,
@@ -61,7 +74,7 @@ pub(super) struct Object<'a> {
 
 /// The elements of an array.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Array<'a> {
+pub struct Array<'a> {
     metadata: &'a [u8],
     offsets: &'a [u8],
     offset_bytes: usize,
@@ -70,12 +83,13 @@ pub(super) struct Array<'a> {
 }
 
 impl<'a> Variant<'a> {
-    pub(super) fn new(value: &'a [u8], metadata: &'a [u8]) -> Self {
+    /// A variant of these bytes.
+    pub fn new(value: &'a [u8], metadata: &'a [u8]) -> Self {
         Variant { value, metadata }
     }
 
     /// The bytes of a value without parts.
-    pub(super) fn bytes(&self) -> &'a [u8] {
+    pub fn bytes(&self) -> &'a [u8] {
         let length = match self.value.first() {
             Some(header) if header & 3 == 1 => 1 + usize::from(header >> 2),
             Some(header) => match header >> 2 {
@@ -96,7 +110,7 @@ impl<'a> Variant<'a> {
     }
 
     /// The value, `None` if it cannot be read.
-    pub(super) fn value(&self) -> Option<Value<'a>> {
+    pub fn value(&self) -> Option<Value<'a>> {
         let (header, rest) = self.value.split_first()?;
         match header & 3 {
             0 => self.primitive(header >> 2, rest),
@@ -155,7 +169,7 @@ fn strip<'a>(mut unscaled: i128, mut scale: i8) -> Value<'a> {
 
 impl<'a> Object<'a> {
     /// The fields in the order of their names.
-    pub(super) fn members(self) -> impl Iterator<Item = (&'a str, Variant<'a>)> {
+    pub fn members(self) -> impl Iterator<Item = (&'a str, Variant<'a>)> {
         (0..self.data.length).filter_map(move |at| Some((self.name(at)?, self.data.get(at)?)))
     }
 
@@ -170,7 +184,7 @@ impl<'a> Object<'a> {
     }
 
     /// The value of a field.
-    pub(super) fn get(self, name: &str) -> Option<Variant<'a>> {
+    pub fn get(self, name: &str) -> Option<Variant<'a>> {
         self.members().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
@@ -182,7 +196,7 @@ impl<'a> Array<'a> {
     }
 
     /// An element.
-    pub(super) fn get(&self, at: usize) -> Option<Variant<'a>> {
+    pub fn get(&self, at: usize) -> Option<Variant<'a>> {
         if at >= self.length {
             return None;
         }
@@ -191,7 +205,7 @@ impl<'a> Array<'a> {
     }
 
     /// The elements in order.
-    pub(super) fn elements(self) -> impl Iterator<Item = Variant<'a>> {
+    pub fn elements(self) -> impl Iterator<Item = Variant<'a>> {
         (0..self.length).filter_map(move |at| self.get(at))
     }
 }
