@@ -29,6 +29,7 @@ pub use config::Confs;
 pub use host::{Host, TemporaryDirectory};
 pub use serve::{ServeOptions, serve};
 pub use session::{ConnectSession, GlobalViews, SessionKey};
+pub use sessions::Timeouts;
 
 /// The service, generated over the official messages.
 mod generated {
