@@ -116,7 +116,7 @@ impl ConnectSession {
     /// # Errors
     /// Spark's conditions of analysis.
     pub async fn analyze(&self, relation: &Relation) -> Result<Analyzed> {
-        crate::analyzer::analyze(relation, self, &self.settings(), &self.engine.context().state()).await
+        crate::analyzer::analyze(relation, self, &self.settings(), self.engine.state()).await
     }
 
     /// Spark's current database: `default` at first.
