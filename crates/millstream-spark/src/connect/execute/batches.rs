@@ -9,7 +9,7 @@ use millstream_core::{Error, Result};
 use prost::bytes::Bytes;
 use spark_connect_proto::execute_plan_response::ArrowBatch;
 
-use crate::types::VARIANT;
+use crate::types::{Shape, VARIANT};
 
 /// About how large a record batch is sent, bytes.
 pub(super) const BATCH_BYTES: usize = 4 << 20;
@@ -147,6 +147,17 @@ fn wire_field(field: &Field, time_zone: &str) -> Field {
         // Clients tell a variant from a structure by this mark.
         let marked = parts.iter().map(|part| match part.name().as_str() {
             "metadata" => Arc::new(part.as_ref().clone().with_metadata([("variant".to_owned(), "true".to_owned())].into())),
+            _ => part.clone(),
+        });
+        data_type = DataType::Struct(marked.collect());
+    }
+    if let Some(shape) = Shape::of(field.metadata())
+        && let DataType::Struct(parts) = &data_type
+    {
+        let srid = field.metadata().get(shape.key()).filter(|srid| *srid != "ANY").map_or("-1", String::as_str);
+        let mark = [(shape.name().to_owned(), "true".to_owned()), ("srid".to_owned(), srid.to_owned())];
+        let marked = parts.iter().map(|part| match part.name().as_str() {
+            "wkb" => Arc::new(part.as_ref().clone().with_metadata(mark.clone().into())),
             _ => part.clone(),
         });
         data_type = DataType::Struct(marked.collect());
