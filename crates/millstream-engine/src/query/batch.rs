@@ -118,7 +118,7 @@ impl BatchRun {
         timer.lap("getBatch");
         self.plan.time.set(batch.timestamp_ms);
         self.plan.checks.reset();
-        self.plan.flow.begin(batch.watermarks)?;
+        self.plan.flow.begin(batch.watermarks, batch.id)?;
         let physical = self.plan.reset()?;
         timer.lap("queryPlanning");
         crash::point("batch.planned");

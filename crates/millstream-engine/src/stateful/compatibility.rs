@@ -5,7 +5,8 @@ use millstream_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::operator::Description;
+use super::arbitrary::check_properties;
+use super::operator::{Description, Operator};
 use super::table::TableSchema;
 
 /// What a commit record says about one operator.
@@ -26,14 +27,23 @@ struct TableFacts {
 }
 
 impl OperatorFacts {
+    /// Of an operator as the query has it.
     pub(crate) fn of(description: &Description) -> Self {
+        let tables = description.tables.iter().map(TableFacts::of).collect();
+        OperatorFacts { name: description.name.to_owned(), variant: description.variant.clone(), tables }
+    }
+
+    /// Of an operator with all that it keeps, which may be more than the query knows of.
+    pub(crate) fn kept_by(operator: &Operator) -> Self {
+        let tables = operator.with_core(|core| core.tables().iter().map(|table| TableFacts::of(table.schema())).collect());
+        OperatorFacts { tables, ..Self::of(&operator.description) }
+    }
+}
+
+impl TableFacts {
+    fn of(table: &TableSchema) -> Self {
         let types = |fields: &[FieldRef]| fields.iter().map(|field| field.data_type().to_string()).collect();
-        let table = |table: &TableSchema| TableFacts { name: table.name.to_owned(), key: types(&table.key), value: types(&table.value) };
-        OperatorFacts {
-            name: description.name.to_owned(),
-            variant: description.variant.clone(),
-            tables: description.tables.iter().map(table).collect(),
-        }
+        TableFacts { name: table.name.to_string(), key: types(&table.key), value: types(&table.value) }
     }
 }
 
@@ -58,7 +68,9 @@ pub(crate) fn check(stored: &[OperatorFacts], current: &[OperatorFacts]) -> Resu
         ));
     }
     for (old, new) in stored.iter().zip(current) {
-        for (old_table, new_table) in old.tables.iter().zip(&new.tables) {
+        check_properties(&old.variant, &new.variant)?;
+        for old_table in &old.tables {
+            let Some(new_table) = new.tables.iter().find(|table| table.name == old_table.name) else { continue };
             if old_table.key != new_table.key {
                 return Err(changed("KEY", &new.name, &old_table.key, &new_table.key));
             }

@@ -12,7 +12,7 @@ use super::table::{Expiry, StateTable, TableSchema};
 
 fn table() -> TableSchema {
     TableSchema {
-        name: "default",
+        name: "default".into(),
         key: Vec::new(),
         value: vec![Arc::new(Field::new("value", DataType::Int64, false))],
         expiry: Expiry::Never,
