@@ -61,8 +61,13 @@ pub(crate) trait Core: Debug + Send {
     /// The tables, always in the same order.
     fn tables(&mut self) -> Vec<&mut StateTable>;
 
+    /// Tells what the state that was loaded means, by [`Description::variant`] of the operator that wrote it.
+    fn adopt(&mut self, variant: &str) {
+        let _ = variant;
+    }
+
     /// Keeps a table of the checkpoint that is none of this core's. Says whether it does.
-    fn adopt(&mut self, _: TableSchema) -> DfResult<bool> {
+    fn keep(&mut self, _: TableSchema) -> DfResult<bool> {
         Ok(false)
     }
 
@@ -198,6 +203,11 @@ impl Operator {
     /// When a batch without data would do something because of the time of the batch, milliseconds.
     pub(crate) fn due_ms(&self) -> Option<i64> {
         self.state.lock().core.due_ms()
+    }
+
+    /// Tells what the state that was loaded means.
+    pub(crate) fn adopt(&self, variant: &str) {
+        self.state.lock().core.adopt(variant);
     }
 
     /// Works on the core between batches.

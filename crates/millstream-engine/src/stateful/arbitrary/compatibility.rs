@@ -34,13 +34,13 @@ impl Properties {
     }
 }
 
-/// Compares the properties of a processor in a checkpoint with those of the query; others than a processor's are passed over.
+/// Compares the properties of a processor in a checkpoint with those of the query. Says whether they are a processor's.
 ///
 /// # Errors
 /// `STATE_STORE_INVALID_CONFIG_AFTER_RESTART`, `STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE`.
-pub(crate) fn check_properties(old: &str, new: &str) -> Result<()> {
+pub(crate) fn check_properties(old: &str, new: &str) -> Result<bool> {
     let read = |text| serde_json::from_str::<Properties>(text).ok();
-    let (Some(old), Some(new)) = (read(old), read(new)) else { return Ok(()) };
+    let (Some(old), Some(new)) = (read(old), read(new)) else { return Ok(false) };
     for (name, old, new) in [("timeMode", &old.time_mode, &new.time_mode), ("outputMode", &old.output_mode, &new.output_mode)] {
         if old != new {
             return Err(refused(
@@ -54,7 +54,7 @@ pub(crate) fn check_properties(old: &str, new: &str) -> Result<()> {
             return Err(type_change(name, before, kind));
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// The error for a variable that is declared again as something else.

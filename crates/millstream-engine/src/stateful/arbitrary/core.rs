@@ -172,8 +172,8 @@ impl Core for ProcessorCore {
         self.state.tables()
     }
 
-    fn adopt(&mut self, table: TableSchema) -> DfResult<bool> {
-        self.state.adopt(table).map(|()| true)
+    fn keep(&mut self, table: TableSchema) -> DfResult<bool> {
+        self.state.keep(table).map(|()| true)
     }
 
     fn output_watermark(&self, input_ms: i64) -> Option<i64> {

@@ -31,7 +31,7 @@ pub struct ProcessorState {
     time_mode: TimeMode,
     variables: Vec<Variable>,
     /// Tables of variables that the processor had in an earlier run and does not declare any more.
-    adopted: Vec<StateTable>,
+    kept: Vec<StateTable>,
     pub(super) timers: Timers,
     /// Processing time: the time of the batch, milliseconds.
     now_ms: i64,
@@ -76,7 +76,7 @@ impl ProcessorState {
             keys,
             time_mode,
             variables: Vec::new(),
-            adopted: Vec::new(),
+            kept: Vec::new(),
             timers,
             now_ms: 0,
             watermark_ms: 0,
@@ -103,7 +103,7 @@ impl ProcessorState {
 
     fn add(&mut self, declared: StateVariable) -> DfResult<()> {
         // The columns that an earlier run had may be others; whoever wants them declares the variable before the query runs.
-        if self.adopted.iter().any(|known| known.schema().name == declared.name) {
+        if self.kept.iter().any(|known| known.schema().name == declared.name) {
             return Err(crate::to_datafusion(Error::internal(format!("the state variable '{}' is declared too late", declared.name))));
         }
         let rows = StateTable::in_memory(declared.table(&self.keys))?;
@@ -134,7 +134,7 @@ impl ProcessorState {
 
     pub(super) fn tables(&mut self) -> Vec<&mut StateTable> {
         let variables = self.variables.iter_mut().flat_map(|variable| variable.stored.tables());
-        [&mut self.timers.table].into_iter().chain(variables).chain(&mut self.adopted).collect()
+        [&mut self.timers.table].into_iter().chain(variables).chain(&mut self.kept).collect()
     }
 
     /// Rows as Spark counts them: a list is one, timers are none.
@@ -144,12 +144,12 @@ impl ProcessorState {
             Stored::List { lengths, .. } => lengths.len(),
             Stored::Map(map) => map.table.len(),
         });
-        let adopted = self.adopted.iter().filter(|table| !table.schema().name.starts_with('$'));
-        rows.sum::<u64>() + adopted.map(StateTable::len).sum::<u64>()
+        let kept = self.kept.iter().filter(|table| !table.schema().name.starts_with('$'));
+        rows.sum::<u64>() + kept.map(StateTable::len).sum::<u64>()
     }
 
-    pub(super) fn adopt(&mut self, schema: TableSchema) -> DfResult<()> {
-        self.adopted.push(StateTable::in_memory(schema)?);
+    pub(super) fn keep(&mut self, schema: TableSchema) -> DfResult<()> {
+        self.kept.push(StateTable::in_memory(schema)?);
         Ok(())
     }
 

@@ -5,10 +5,12 @@ mod arbitrary;
 mod chains;
 mod deduplication;
 mod joins;
+mod late;
 mod oracle;
 mod refusals;
 mod restart;
 mod sessions;
+mod sliding;
 mod world;
 
 use world::*;
