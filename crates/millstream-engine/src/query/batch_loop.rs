@@ -63,14 +63,17 @@ impl BatchLoop {
     /// Runs batches until the query ends.
     pub(super) async fn drive(mut self, resume: Resume) {
         let mut outcome = self.run_all(resume).await;
+        self.shared.enter("waiting until the last commit is durable");
         if let Err(error) = self.settle().await
             && outcome.is_ok()
         {
             outcome = Err(error);
         }
+        self.shared.enter("stopping sources");
         for bound in &self.run.plan.sources {
             bound.source.stop().await;
         }
+        self.shared.enter("stopping the sink");
         self.run.sink.stop().await;
         for beside in self.run.quarantine.iter().chain(&self.run.late_rows) {
             beside.stop().await;
@@ -164,6 +167,7 @@ impl BatchLoop {
     /// Looks at the sources and runs a batch if there is something new. Returns whether it did.
     async fn trigger_once(&mut self, started_ms: i64, unlimited: bool) -> Result<bool> {
         let look = self.shared.looks.fetch_add(1, Ordering::AcqRel) + 1;
+        self.shared.enter("looking at sources");
         let mut timer = self.timer();
         let mut end = Vec::with_capacity(self.start.len());
         for (index, bound) in self.run.plan.sources.iter().enumerate() {
@@ -212,11 +216,13 @@ impl BatchLoop {
             start: self.start.clone(),
             end: record.offsets,
         };
+        self.shared.enter("running a batch");
         let ran = self.run.run(&batch, &mut planned, &self.shared.live, &self.shared.stop, &mut timer).await;
         let mut outcome = match ran {
             Ok(outcome) => outcome,
             Err(error) => {
                 // No write of this run may be under way when the query has ended.
+                self.shared.enter("waiting until the plan of the batch is durable");
                 if !planned.is_finished() {
                     drop(durable(&mut planned).await);
                 }

@@ -18,6 +18,7 @@ mod interval;
 mod json;
 mod names;
 mod proto;
+mod wire;
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ pub use millstream_core::variant::{VARIANT, data_type as variant};
 
 pub(crate) use ddl::{column_type, same_name_twice};
 pub(crate) use json::{metadata_text, user_metadata};
+pub(crate) use wire::{retype, wire_field};
 
 /// The metadata key under which Spark keeps the length of `CHAR(n)` and `VARCHAR(n)`.
 pub const CHAR_VARCHAR: &str = "__CHAR_VARCHAR_TYPE_STRING";

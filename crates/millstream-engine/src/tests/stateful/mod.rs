@@ -4,13 +4,16 @@ mod aggregation;
 mod arbitrary;
 mod chains;
 mod deduplication;
+mod fingerprints;
 mod joins;
 mod late;
 mod oracle;
+mod readable;
 mod refusals;
 mod restart;
 mod sessions;
 mod sliding;
+mod volume;
 mod world;
 
 use world::*;
