@@ -155,7 +155,13 @@ impl BatchLoop {
         if !self.no_data_batches || !self.ran_any {
             return Ok(false);
         }
-        self.run.plan.flow.wants_another_batch(self.watermarks().evict_ms)
+        let due = self.due_ms().is_some_and(|due| due <= self.clock.now_ms());
+        Ok(due || self.run.plan.flow.wants_another_batch(self.watermarks().evict_ms)?)
+    }
+
+    /// When a batch without data has something to do because of the time of day. A query that ends with its data does not wait for that.
+    fn due_ms(&self) -> Option<i64> {
+        if self.trigger.is_finite() || !self.no_data_batches || !self.ran_any { None } else { self.run.plan.flow.due_ms() }
     }
 
     /// Looks at the sources and runs a batch if there is something new. Returns whether it did.
@@ -343,12 +349,13 @@ impl BatchLoop {
         }
         let changed: Vec<_> = self.run.plan.sources.iter().map(|bound| bound.source.changed()).collect();
         let changed = async { if changed.is_empty() { future::pending().await } else { drop(select_all(changed).await) } };
-        let until_idle = (self.last_progress_ms.unwrap_or(started_ms) + self.idle_interval_ms).saturating_sub(self.clock.now_ms());
+        let idle = self.last_progress_ms.unwrap_or(started_ms) + self.idle_interval_ms;
+        let next = self.due_ms().map_or(idle, |due| due.min(idle)).saturating_sub(self.clock.now_ms());
         tokio::select! {
             () = self.shared.stop.cancelled() => {}
             () = self.shared.poke.notified() => {}
             () = changed => {}
-            () = self.clock.sleep(Duration::from_millis(u64::try_from(until_idle).unwrap_or(0))) => {}
+            () = self.clock.sleep(Duration::from_millis(u64::try_from(next).unwrap_or(0))) => {}
         }
     }
 
