@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::process::{Outcome, cargo, fail, root, run, target_dir};
-use crate::server::Server;
 use crate::python;
+use crate::server::Server;
 
 const USAGE: &str = "clients takes nothing, --full, or --only with names of parts separated by commas: pyspark, rust, faults, load";
 
