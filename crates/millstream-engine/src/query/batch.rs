@@ -8,7 +8,6 @@ use arrow::compute::concat_batches;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use millstream_checkpoint::Checkpoint;
-use millstream_checkpoint::state::StateFile;
 use millstream_core::lateness::Tally;
 use millstream_core::offset::Offset;
 use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Part, Sink};
@@ -30,7 +29,7 @@ use crate::plan::PreparedPlan;
 use crate::relation::Input;
 use crate::runner::BatchRunner;
 use crate::scan::SplitFeed;
-use crate::stateful::{BatchChanges, LateRows, changes, late_rows_schema, unread_inputs, upload};
+use crate::stateful::{BatchChanges, LateRows, Uploaded, changes, late_rows_schema, unread_inputs, upload};
 
 /// The rows that the running batch has read so far, readable while it runs.
 #[derive(Debug, Default)]
@@ -91,8 +90,8 @@ pub(super) struct BatchOutcome {
     pub(super) lateness: Vec<(Option<usize>, Option<String>, Tally)>,
 }
 
-/// Gives the files of state that a batch made durable.
-pub(super) type Upload = JoinHandle<Result<Vec<StateFile>>>;
+/// Gives what a batch did to state, once it is durable.
+pub(super) type Upload = JoinHandle<Result<Uploaded>>;
 
 impl BatchRun {
     /// Runs a batch up to and including the sink's commit. `planned` completes when `offsets/N` is durable: computing overlaps with it,
@@ -129,7 +128,7 @@ impl BatchRun {
         timer.lap("getBatch");
         self.plan.time.set(batch.timestamp_ms);
         self.plan.checks.reset();
-        self.plan.flow.begin(batch.watermarks)?;
+        self.plan.flow.begin(batch.watermarks, batch.id)?;
         let late_rows = self.open_late_rows(&info);
         let physical = self.plan.reset()?;
         timer.lap("queryPlanning");

@@ -194,10 +194,11 @@ impl ExecutionPlan for StatefulExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
         let (operator, lasts) = (self.operator(&Placement::alone())?, self.is_bound());
         if !lasts {
-            operator.begin(super::BEGINNING);
+            operator.begin(super::BEGINNING, 0);
         }
-        let inputs = self.inputs.iter().map(|input| input.execute(partition, context.clone())).collect::<DfResult<Vec<_>>>()?;
-        let work = Work { operator, task: partition, inputs: inputs.into_iter().enumerate().collect() };
+        let needed = self.inputs.iter().enumerate().filter(|(index, _)| operator.reads(*index));
+        let inputs = needed.map(|(index, input)| Ok((index, input.execute(partition, context.clone())?))).collect::<DfResult<_>>()?;
+        let work = Work { operator, task: partition, inputs };
         let run = Run { work: Some(work), ready: VecDeque::new(), lasts };
         let rows = stream::try_unfold(run, |mut run| async move { Ok(run.next().await?.map(|rows| (rows, run))) });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
@@ -217,7 +218,7 @@ impl Work {
     async fn step(&mut self) -> DfResult<(Vec<RecordBatch>, bool)> {
         let mut out = Vec::new();
         let Some((index, input)) = self.inputs.front_mut() else {
-            self.operator.finish(self.task, &mut out)?;
+            self.operator.finish(self.task, &mut out).await?;
             return Ok((out, true));
         };
         match input.next().await.transpose()? {

@@ -1,11 +1,13 @@
 //! What every stateful operator is to the engine: something that takes rows, closes what time has passed, and has tables of state.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result as DfResult};
+use futures::future::{BoxFuture, FutureExt};
 use millstream_core::progress::StateOperatorProgress;
 use millstream_core::watermark::Watermarks;
 use millstream_core::{Error, Result};
@@ -13,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::refuse::RefuseCore;
 use super::table::{Placement, StateTable, TableSchema, Tables};
 use crate::{from_datafusion, to_datafusion};
 
@@ -20,6 +23,14 @@ use crate::{from_datafusion, to_datafusion};
 ///
 /// A batch pushes all its rows and then finishes; a query that runs continuously can push for as long as an epoch lasts.
 pub(crate) trait Core: Debug + Send {
+    /// Starts the batch of this number.
+    fn begin(&mut self, _: u64) {}
+
+    /// Whether the batch that has begun needs the rows of the input at this index.
+    fn reads(&self, _: usize) -> bool {
+        true
+    }
+
     /// Takes rows of the input at this index; `emit` is given what can leave at once.
     ///
     /// # Errors
@@ -32,30 +43,55 @@ pub(crate) trait Core: Debug + Send {
     /// As [`Core::push`].
     fn finish(&mut self, time: Watermarks, emit: &mut dyn FnMut(RecordBatch)) -> DfResult<()>;
 
+    /// Whether the batch ends as [`Core::finish_waiting`] says.
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// Ends the batch, for a core that waits for another process. Others end as [`Core::finish`] says.
+    fn finish_waiting<'a>(&'a mut self, time: Watermarks, emit: &'a mut (dyn FnMut(RecordBatch) + Send)) -> BoxFuture<'a, DfResult<()>> {
+        async move { self.finish(time, emit) }.boxed()
+    }
+
     /// What the batch did so far.
     fn counts(&self) -> Counts;
 
-    /// The tables, always in the same order.
-    fn tables(&mut self) -> Vec<&mut StateTable>;
-
-    /// Rows in state, as Spark would count them.
+    /// Rows in state, as Spark counts them.
     fn rows(&mut self) -> u64 {
         self.tables().iter().map(|table| table.len()).sum()
     }
+
+    /// Further counts of the batch, under Spark's names.
+    fn metrics(&mut self) -> BTreeMap<String, i64> {
+        BTreeMap::new()
+    }
+
+    /// The tables, always in the same order.
+    fn tables(&mut self) -> Vec<&mut StateTable>;
 
     /// Tells what the state that was loaded means, by [`Description::variant`] of the operator that wrote it.
     fn adopt(&mut self, variant: &str) {
         let _ = variant;
     }
 
-    /// The input watermark of operators above, given this one's input watermark, milliseconds.
-    fn output_watermark(&self, input_ms: i64) -> i64 {
-        input_ms
+    /// Keeps a table of the checkpoint that is none of this core's. Says whether it does.
+    fn keep(&mut self, _: TableSchema) -> DfResult<bool> {
+        Ok(false)
+    }
+
+    /// The input watermark of operators above, given this one's input watermark, milliseconds; `None` when its rows are not in event time.
+    fn output_watermark(&self, input_ms: i64) -> Option<i64> {
+        Some(input_ms)
     }
 
     /// Whether a batch without data would do something, now that the input watermark has moved.
     fn wants_time_to_pass(&self) -> bool {
         true
+    }
+
+    /// When a batch without data would do something because of the time of the batch, milliseconds.
+    fn due_ms(&self) -> Option<i64> {
+        None
     }
 }
 
@@ -147,14 +183,20 @@ impl Operator {
         self.tasks.get(task).ok_or_else(|| to_datafusion(Error::internal(format!("{self:?} has no task {task}"))))
     }
 
-    /// Starts a batch.
-    pub(crate) fn begin(&self, time: Watermarks) {
+    /// Starts the batch of this number.
+    pub(crate) fn begin(&self, time: Watermarks, batch: u64) {
         self.abandoned.lock().clear();
         for task in &self.tasks {
             let mut state = task.state.lock();
             state.time = time;
             state.finished = false;
+            state.core.begin(batch);
         }
+    }
+
+    /// Whether the batch needs the rows of an input.
+    pub(crate) fn reads(&self, input: usize) -> bool {
+        self.tasks.iter().any(|task| task.state.lock().core.reads(input))
     }
 
     /// Takes rows of an input that are of this task.
@@ -167,17 +209,25 @@ impl Operator {
         })
     }
 
-    /// Ends the batch of a task.
-    pub(crate) fn finish(&self, task: usize, out: &mut Vec<RecordBatch>) -> DfResult<()> {
+    /// Ends the batch of a task. A core that is dropped while it waits takes its state with it, and the query has ended.
+    pub(crate) async fn finish(&self, task: usize, out: &mut Vec<RecordBatch>) -> DfResult<()> {
         let task = self.task(task)?;
-        self.apart(|| {
+        let (mut core, time) = {
             let mut state = task.state.lock();
-            let time = state.time;
-            state.core.finish(time, &mut |rows| out.push(rows))?;
-            state.core.tables().into_iter().try_for_each(StateTable::settle)?;
-            state.finished = true;
-            Ok(())
-        })
+            let away = RefuseCore { code: "INTERNAL_ERROR", message: format!("the state of {} is in use", self.description.name) };
+            (std::mem::replace(&mut state.core, Box::new(away)), state.time)
+        };
+        let mut finished = match core.waits() {
+            true => core.finish_waiting(time, &mut |rows| out.push(rows)).await,
+            false => self.apart(|| core.finish(time, &mut |rows| out.push(rows))),
+        };
+        if finished.is_ok() {
+            finished = self.apart(|| core.tables().into_iter().try_for_each(StateTable::settle));
+        }
+        let mut state = task.state.lock();
+        state.core = core;
+        state.finished = finished.is_ok();
+        finished
     }
 
     /// Works where waiting for a disk holds nobody else back.
@@ -218,9 +268,9 @@ impl Operator {
         Err(to_datafusion(Error::internal(format!("the operator {name} did not see its whole input. Please report this."))))
     }
 
-    /// The input watermark of operators above, given this one's.
-    pub(crate) fn output_watermark(&self, input_ms: i64) -> i64 {
-        self.tasks.iter().map(|task| task.state.lock().core.output_watermark(input_ms)).min().unwrap_or(input_ms)
+    /// The input watermark of operators above, given this one's; `None` when its rows are not in event time.
+    pub(crate) fn output_watermark(&self, input_ms: i64) -> Option<i64> {
+        self.tasks.iter().map(|task| task.state.lock().core.output_watermark(input_ms)).min().flatten()
     }
 
     /// Whether another batch would do something, were its input watermark `input_ms`.
@@ -231,18 +281,23 @@ impl Operator {
         })
     }
 
-    /// Works on the tables of each task in turn.
-    pub(crate) fn for_each_task(&self, mut work: impl FnMut(&Range<u16>, Vec<&mut StateTable>)) {
-        self.tasks.iter().for_each(|task| work(&task.groups, task.state.lock().core.tables()));
+    /// When a batch without data would do something because of the time of the batch, milliseconds.
+    pub(crate) fn due_ms(&self) -> Option<i64> {
+        self.tasks.iter().filter_map(|task| task.state.lock().core.due_ms()).min()
     }
 
-    /// Works on the tables of one task.
+    /// Works on the core of each task in turn, between batches.
+    pub(crate) fn for_each_task(&self, mut work: impl FnMut(&Range<u16>, &mut dyn Core)) {
+        self.tasks.iter().for_each(|task| work(&task.groups, task.state.lock().core.as_mut()));
+    }
+
+    /// Works on the core of one task, between batches.
     ///
     /// # Errors
     /// Those of the work, and `INTERNAL_ERROR` when there is no such task.
-    pub(crate) fn with_task<T>(&self, task: usize, work: impl FnOnce(&Range<u16>, Vec<&mut StateTable>) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_task<T>(&self, task: usize, work: impl FnOnce(&Range<u16>, &mut dyn Core) -> Result<T>) -> Result<T> {
         let task = self.task(task).map_err(from_datafusion)?;
-        work(&task.groups, task.state.lock().core.tables())
+        work(&task.groups, task.state.lock().core.as_mut())
     }
 
     /// Tells what the state that was loaded means.
@@ -277,6 +332,10 @@ impl Operator {
             report.num_rows_removed += counts.removed;
             report.num_rows_dropped_by_watermark += counts.late;
             report.num_rows_total += state.core.rows();
+            for (name, value) in state.core.metrics() {
+                let total = report.custom_metrics.entry(name).or_default();
+                *total += value;
+            }
             report.memory_used_bytes += state.core.tables().iter().map(|table| table.bytes()).sum::<u64>();
         }
         report

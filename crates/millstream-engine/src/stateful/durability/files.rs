@@ -13,13 +13,16 @@ use millstream_checkpoint::state::blocks::{self, Change, Section};
 use millstream_core::{Error, ErrorKind, Result};
 
 use crate::from_datafusion;
-use crate::stateful::operator::Operator;
-use crate::stateful::table::{ChangedRows, Changes, StateTable};
+use crate::stateful::compatibility::OperatorFacts;
+use crate::stateful::operator::{Core, Operator};
+use crate::stateful::table::{ChangedRows, Changes, StateTable, TableSchema};
 
 /// What a batch changed, table by table and task by task.
 #[derive(Debug)]
 pub(crate) struct BatchChanges {
     batch: u64,
+    /// The operators with all that they keep.
+    pub(super) operators: Vec<OperatorFacts>,
     /// The operator, the key groups of the task, and what changed in one of its tables.
     tables: Vec<(usize, Range<u16>, Changes)>,
 }
@@ -28,12 +31,12 @@ impl BatchChanges {
     pub(super) fn take(operators: &[Arc<Operator>], batch: u64) -> Self {
         let mut tables = Vec::new();
         for (number, operator) in operators.iter().enumerate() {
-            operator.for_each_task(|groups, of_task| {
-                let changed = of_task.into_iter().filter_map(StateTable::take_changes);
+            operator.for_each_task(|groups, core| {
+                let changed = core.tables().into_iter().filter_map(StateTable::take_changes);
                 tables.extend(changed.map(|changes| (number, groups.clone(), changes)));
             });
         }
-        BatchChanges { batch, tables }
+        BatchChanges { batch, operators: operators.iter().map(|operator| OperatorFacts::kept_by(operator)).collect(), tables }
     }
 
     pub(super) fn batch(&self) -> u64 {
@@ -111,8 +114,21 @@ impl Source {
 }
 
 /// Puts the rows of a section into the tables of its operator, or takes them out.
-pub(super) fn apply(source: &Source, section: &Section, tables: &mut [&mut StateTable]) -> Result<()> {
+pub(super) fn apply(source: &Source, section: &Section, core: &mut dyn Core) -> Result<()> {
     let Source { name, snapshot } = source;
+    let within = |error| from_datafusion(error).within(format!("state file {name}"));
+    if core.tables().iter().all(|table| table.schema().name != section.table) {
+        // What was removed from a table that is not there is not there.
+        if section.change == Change::Remove {
+            return Ok(());
+        }
+        let columns = StreamReader::try_new(section.payload.as_slice(), None).map_err(|error| within(error.into()))?.schema();
+        let schema = TableSchema::of_changes(&section.table, &columns).ok_or_else(|| foreign(name, section))?;
+        if !core.keep(schema).map_err(within)? {
+            return Err(foreign(name, section));
+        }
+    }
+    let mut tables = core.tables();
     let table = tables.iter_mut().find(|table| table.schema().name == section.table).ok_or_else(|| foreign(name, section))?;
     let mut apply = || {
         for rows in StreamReader::try_new(section.payload.as_slice(), None)? {
@@ -124,7 +140,7 @@ pub(super) fn apply(source: &Source, section: &Section, tables: &mut [&mut State
         }
         Ok::<_, DataFusionError>(())
     };
-    apply().map_err(|error| from_datafusion(error).within(format!("state file {name}")))
+    apply().map_err(within)
 }
 
 pub(super) fn foreign(name: &str, section: &Section) -> Error {

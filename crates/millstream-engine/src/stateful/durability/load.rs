@@ -122,10 +122,10 @@ fn into_operators(source: &Source, sections: &[Section], operators: &[Arc<Operat
     }
     let restore = |task: usize| {
         operators.iter().enumerate().filter(|(_, operator)| task < operator.tasks()).try_for_each(|(number, operator)| {
-            operator.with_task(task, |groups: &Range<u16>, mut tables| {
+            operator.with_task(task, |groups: &Range<u16>, core| {
                 let grouped = grouped.get(number) == Some(&true);
                 let own = |section: &&Section| section.operator == number && (!grouped || overlaps(section, groups));
-                sections.iter().filter(own).try_for_each(|section| apply(source, section, &mut tables))
+                sections.iter().filter(own).try_for_each(|section| apply(source, section, core))
             })
         })
     };

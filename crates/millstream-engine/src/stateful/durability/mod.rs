@@ -34,15 +34,26 @@ pub(crate) fn changes(flow: &TimeFlow, batch: u64) -> BatchChanges {
     BatchChanges::take(&flow.operators, batch)
 }
 
-/// Makes what a batch changed durable while other things happen. Gives the file, if there is anything to write.
-pub(crate) fn upload(checkpoint: &Arc<Checkpoint>, changes: BatchChanges) -> JoinHandle<Result<Vec<StateFile>>> {
+/// What a batch did to state, once it is durable.
+#[derive(Debug)]
+pub(crate) struct Uploaded {
+    /// The file of changes, if there were any.
+    files: Vec<StateFile>,
+    operators: Vec<OperatorFacts>,
+}
+
+/// Makes what a batch changed durable while other things happen.
+pub(crate) fn upload(checkpoint: &Arc<Checkpoint>, mut changes: BatchChanges) -> JoinHandle<Result<Uploaded>> {
     let checkpoint = checkpoint.clone();
     tokio::spawn(async move {
-        let batch = changes.batch();
+        let (batch, operators) = (changes.batch(), std::mem::take(&mut changes.operators));
         let bytes = tokio::task::spawn_blocking(move || changes.encode()).await;
         match bytes.map_err(|error| Error::internal("writing state down ended early").caused_by(error))?? {
-            None => Ok(Vec::new()),
-            Some(bytes) => Ok(vec![checkpoint.write_state(batch, StateKind::Changes, (0, KEY_GROUPS), bytes).await?]),
+            None => Ok(Uploaded { files: Vec::new(), operators }),
+            Some(bytes) => {
+                let files = vec![checkpoint.write_state(batch, StateKind::Changes, (0, KEY_GROUPS), bytes).await?];
+                Ok(Uploaded { files, operators })
+            }
         }
     })
 }
@@ -89,11 +100,12 @@ impl StateLog {
         }
     }
 
-    /// Notes a batch's files of changes, which are durable, and puts what commits the state into its record.
+    /// Notes what a batch did, and puts what commits the state into its record.
     ///
     /// # Errors
     /// `INTERNAL_ERROR` when something does not serialise.
-    pub(crate) async fn commit(&mut self, files: Vec<StateFile>, record: &mut CommitRecord) -> Result<()> {
+    pub(crate) async fn commit(&mut self, uploaded: Uploaded, record: &mut CommitRecord) -> Result<()> {
+        let Uploaded { files, operators } = uploaded;
         if self.operators.is_empty() {
             return Ok(());
         }
@@ -114,7 +126,6 @@ impl StateLog {
         self.changes.extend(files.iter().cloned());
         let manifest = StateManifest { key_groups: KEY_GROUPS, base: self.base, snapshot: self.snapshot.clone(), changes: files };
         manifest.put_into(record)?;
-        let operators: Vec<OperatorFacts> = self.operators.iter().map(|operator| OperatorFacts::of(&operator.description)).collect();
         facts::put(record, OPERATORS, &operators)
     }
 

@@ -73,14 +73,14 @@ fn compact<B: AsRef<[u8]>>(
         place.tasks().map(|tables| operator.empty_core(&tables)).collect::<DfResult<Vec<_>>>()
     });
     let mut cores: Vec<Box<dyn Core>> = cores.collect::<DfResult<Vec<_>>>().map_err(from_datafusion)?.into_iter().flatten().collect();
-    let mut tables: Vec<Vec<&mut StateTable>> = cores.iter_mut().map(|core| core.tables()).collect();
     while let Some((source, bytes)) = files.blocking_recv() {
         let (_, sections) = blocks::decode(&source.name, bytes.as_ref())?;
         drop(bytes);
         for section in sections {
-            apply(&source, &section, tables.get_mut(section.operator).ok_or_else(|| foreign(&source.name, &section))?)?;
+            apply(&source, &section, cores.get_mut(section.operator).ok_or_else(|| foreign(&source.name, &section))?.as_mut())?;
         }
     }
+    let tables: Vec<Vec<&mut StateTable>> = cores.iter_mut().map(|core| core.tables()).collect();
     let rows: u64 = tables.iter().flatten().map(|table| table.len()).sum();
     let step = (u64::from(KEY_GROUPS) * STEP_ROWS).checked_div(rows).and_then(|step| u16::try_from(step).ok());
     let step = step.unwrap_or(KEY_GROUPS).clamp(1, KEY_GROUPS);

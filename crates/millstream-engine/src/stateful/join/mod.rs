@@ -289,13 +289,13 @@ impl Core for JoinCore {
         vec![&mut self.left.table, &mut self.right.table]
     }
 
-    fn output_watermark(&self, input_ms: i64) -> i64 {
+    fn output_watermark(&self, input_ms: i64) -> Option<i64> {
         let sides = [&self.left, &self.right].into_iter().filter_map(|half| match &half.side.eviction {
             Eviction::Never => None,
             Eviction::Key(_) => Some(input_ms),
             Eviction::Value(_, bounds) => state_watermark(bounds, input_ms),
         });
-        sides.min().unwrap_or(input_ms).min(input_ms)
+        Some(sides.min().unwrap_or(input_ms).min(input_ms))
     }
 
     fn wants_time_to_pass(&self) -> bool {

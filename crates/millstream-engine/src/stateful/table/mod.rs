@@ -84,6 +84,19 @@ impl TableSchema {
         Arc::new(Schema::new(keys.chain([sub]).chain(values).collect::<Vec<FieldRef>>()))
     }
 
+    /// The table whose changes have these columns. Its rows stay until they are removed.
+    pub(crate) fn of_changes(name: &str, columns: &Schema) -> Option<TableSchema> {
+        let (at, _) = columns.column_with_name(SUB)?;
+        // The prefix that `change_schema` put before each name.
+        let own = |field: &FieldRef| {
+            let name = field.name().split_once('_').map_or("", |(_, name)| name);
+            Arc::new(field.as_ref().clone().with_name(name))
+        };
+        let key = columns.fields().iter().take(at).map(own).collect();
+        let value = columns.fields().iter().skip(at + 1).map(own).collect();
+        Some(TableSchema { name: name.to_owned().into(), key, value, expiry: Expiry::Never, per_key: PerKey::Many, grouped_by: None })
+    }
+
     fn removal_schema(&self) -> SchemaRef {
         let all = self.change_schema();
         Arc::new(Schema::new(all.fields().iter().take(self.key.len() + 1).cloned().collect::<Vec<FieldRef>>()))

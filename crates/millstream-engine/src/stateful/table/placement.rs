@@ -51,7 +51,7 @@ impl Placement {
             groups: task_groups(task, self.tasks),
             stores: self.stores.clone(),
             operator: self.operator,
-            opened: AtomicUsize::new(0),
+            opened: Arc::default(),
         };
         (0..self.tasks).map(tables)
     }
@@ -62,17 +62,23 @@ impl Placement {
     }
 }
 
-/// Opens the tables of one task, always in the same order.
-#[derive(Debug)]
+/// Opens the tables of one task, always in the same order. Clones open the next ones.
+#[derive(Clone, Debug)]
 pub(crate) struct Tables {
     groups: Range<u16>,
     stores: Arc<Stores>,
     operator: usize,
     /// How many tables it has opened.
-    opened: AtomicUsize,
+    opened: Arc<AtomicUsize>,
 }
 
 impl Tables {
+    /// Tables in memory with all keys.
+    pub(crate) fn in_memory() -> Self {
+        let groups = 0..KEY_GROUPS;
+        Tables { groups, stores: Stores::unlimited(), operator: 0, opened: Arc::default() }
+    }
+
     /// The key groups of the task.
     pub(crate) fn groups(&self) -> Range<u16> {
         self.groups.clone()

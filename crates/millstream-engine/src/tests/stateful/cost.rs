@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::{ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray};
 use millstream_checkpoint::state::store::StoreKind;
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ fn rows(events: &Events, from: u64, rows: u64, keys: u64, step: u64) {
     let ts = TimestampMicrosecondArray::from_iter_values((0..rows).map(|_| 1_000_000_000)).with_timezone("UTC");
     let v = Int64Array::from_iter_values((0..rows).map(|row| row as i64));
     let columns: Vec<ArrayRef> = vec![Arc::new(k), Arc::new(ts), Arc::new(v)];
-    events.add_rows(RecordBatch::try_new(events.schema(), columns).unwrap());
+    events.add_columns(columns);
 }
 
 async fn median_of_batches(keys: u64, store: StoreKind, memory_limit: u64) -> (Duration, Duration, u64) {
