@@ -7,11 +7,13 @@ mod check;
 mod conformance;
 mod demo;
 mod drill;
+mod examples;
 mod generate;
 mod interop;
 mod packages;
 mod process;
 mod python;
+mod server;
 mod test;
 mod tidy;
 mod torture;
@@ -31,6 +33,7 @@ cargo xtask <task>
   torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
   conformance  recorded behaviour of Spark against our server: [-k TEXT] [--write]
   interop   hand a query from Spark to Millstream and back
+  examples  the PySpark programs on our server, their tables compared with Spark's: [--with-spark] [--record]
   bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]
   gen       write the documents that come from the code
 ";
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         "torture" => torture::torture(rest),
         "interop" => interop::interop(),
         "conformance" => conformance::conformance(rest),
+        "examples" => examples::examples(rest),
         "bench" => bench::bench(rest),
         "gen" => generate::generate(),
         "help" | "--help" | "-h" => {

@@ -18,6 +18,7 @@ pub mod sink;
 pub mod source;
 pub mod source_log;
 pub mod trigger;
+pub mod versioned;
 pub mod watermark;
 
 pub use clock::{Clock, Ids};

@@ -8,6 +8,7 @@ mod datafusion_error;
 pub mod expectation;
 pub mod observe;
 pub mod plan;
+pub mod prune;
 mod pushdown;
 pub mod query;
 pub mod relation;

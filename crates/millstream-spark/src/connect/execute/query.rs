@@ -37,7 +37,7 @@ pub(super) async fn run(answers: &Answers, relation: Relation) -> Result<()> {
             let rows = catalog::run(session, catalog).await?;
             send_rows(answers, &rows).await
         }
-        Some(RelType::Sql(_) | RelType::WithRelations(_)) => match statement::run(session, &relation).await? {
+        Some(RelType::Sql(_) | RelType::WithRelations(_) | RelType::Extension(_)) => match statement::run(session, &relation).await? {
             Some(rows) => send_rows(answers, &rows).await,
             None => stream(answers, &relation).await,
         },
