@@ -204,22 +204,24 @@ impl<'a> Target<'a> {
             .aggregate(vec![internal(file)], vec![sum(counted).alias("counted")])
             .and_then(LogicalPlanBuilder::build)
             .map_err(from_datafusion)?;
-        self.pairs(plan).await
+        let counted = self.figures_by_file(plan).await?;
+        Ok(counted.into_iter().map(|(file, figures)| (file, figures.first().copied().unwrap_or(0))).collect())
     }
 
-    /// The rows of a plan whose columns are a file and an integer.
-    pub(in crate::connect) async fn pairs(&self, plan: LogicalPlan) -> Result<Vec<(usize, i64)>> {
+    /// The rows of a plan whose columns are a file and integers, by file; null counts as 0.
+    pub(in crate::connect) async fn figures_by_file(&self, plan: LogicalPlan) -> Result<Vec<(usize, Vec<i64>)>> {
         let rows = self.rows(plan).await?;
-        let mut files: Vec<(usize, i64)> = Vec::new();
+        let mut files: Vec<(usize, Vec<i64>)> = Vec::new();
         for batch in &rows {
-            let (Some(file), Some(counted)) = (
-                batch.columns().first().and_then(|column| column.as_primitive_opt::<UInt32Type>()),
-                batch.columns().get(1).and_then(|column| column.as_primitive_opt::<Int64Type>()),
-            ) else {
+            let file = batch.columns().first().and_then(|column| column.as_primitive_opt::<UInt32Type>());
+            let figures: Option<Vec<_>> = batch.columns().iter().skip(1).map(|column| column.as_primitive_opt::<Int64Type>()).collect();
+            let (Some(file), Some(figures)) = (file, figures) else {
                 return Err(Error::internal("files of rows are no numbers"));
             };
-            let valid = (0..batch.num_rows()).filter(|row| file.is_valid(*row));
-            files.extend(valid.map(|row| (file.value(row) as usize, if counted.is_valid(row) { counted.value(row) } else { 0 })));
+            for row in (0..batch.num_rows()).filter(|row| file.is_valid(*row)) {
+                let values = figures.iter().map(|column| if column.is_valid(row) { column.value(row) } else { 0 });
+                files.push((file.value(row) as usize, values.collect()));
+            }
         }
         files.sort_unstable();
         Ok(files)

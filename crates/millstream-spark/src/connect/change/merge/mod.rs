@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::JoinType;
 use datafusion::functions_aggregate::expr_fn::{max, min, sum};
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, col, lit};
 use millstream_core::versioned::{Change, Operation, Reads, Removes, RowChange, Rows};
 use millstream_core::{Error, Options, Result};
 use millstream_engine::from_datafusion;
@@ -16,7 +16,7 @@ use spark_connect_proto::{Expression, Relation};
 
 use super::source::Source;
 use super::target::{Scanned, Target, internal};
-use super::{Constraints, Figures, Place, Session, answer, condition, repeated, write};
+use super::{Constraints, Figures, Place, Session, answer, case, condition, repeated, write};
 use crate::analyzer::{Analyzed, Attribute, apart};
 use crate::functions::Typed;
 use clauses::Conditions;
@@ -138,20 +138,24 @@ async fn once(session: &Session, merge: &Merge, source: &Source) -> Result<Figur
         let plan = run.inserts(&target.scan(&candidates)?)?;
         return run.write(plan, Vec::new(), Rows::Plain).await;
     }
-    let touched = run.touched(&candidates).await?;
-    let several = touched.iter().any(|(_, most)| *most > 1);
+    let Touched { files, several } = run.touched(&candidates).await?;
     if several && !merge.only_deletes() {
         let message = "several rows of the source match one row of the table, and it is not clear which of them counts: make the rows of the \
                        source unique by what the condition compares";
         return Err(Error::invalid("DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE", message).with_sqlstate("21506"));
     }
-    let files: Vec<usize> = touched.into_iter().map(|(file, _)| file).collect();
     if files.is_empty() && merge.not_matched.is_empty() {
         return Ok(Figures::default());
     }
     let scanned = target.scan(&files)?;
     let plan = if several { run.rows_of_deletes(&scanned)? } else { run.rows(&scanned)? };
     run.write(plan, files, Rows::Tagged).await
+}
+
+/// What the first plan of a merge finds.
+struct Touched {
+    files: Vec<usize>,
+    several: bool,
 }
 
 /// One run of a merge over one version of the table.
@@ -204,8 +208,8 @@ impl Run<'_> {
         self.target.candidates(all, Some(&conditions))
     }
 
-    /// The files that have rows to rewrite, each with how many rows of the source match one of its rows at most.
-    async fn touched(&self, candidates: &[usize]) -> Result<Vec<(usize, i64)>> {
+    /// The files that have rows to rewrite, and whether several rows of the source match one of the table.
+    async fn touched(&self, candidates: &[usize]) -> Result<Touched> {
         let scanned = self.target.scan(candidates)?;
         let by_source = !self.merge.not_matched_by_source.is_empty();
         let joined = self.joined(&scanned, if by_source { JoinType::Left } else { JoinType::Inner })?;
@@ -217,16 +221,21 @@ impl Run<'_> {
             true => matched.and(hit).or(internal(&self.source.present).is_null().and(conditions.any_by_source())),
             false => hit,
         };
+        // Several matches of one row are a contradiction whether or not a clause applies to them, as in Delta.
+        let hit = case(vec![(hit, lit(1_i64))], lit(0_i64))?;
+        let (matches, hits) = (sum(lit(1_i64)).alias("matches"), max(hit).alias("hits"));
         let plan = LogicalPlanBuilder::from(joined.plan)
-            .filter(hit)
-            .and_then(|plan| plan.aggregate(vec![internal(&scanned.file), internal(&scanned.row)], vec![sum(lit(1_i64)).alias("matches")]))
+            .aggregate(vec![internal(&scanned.file), internal(&scanned.row)], vec![matches, hits])
             .and_then(|plan| {
-                let most = max(datafusion::logical_expr::col("matches")).alias("most");
-                plan.aggregate(vec![internal(&scanned.file)], vec![most])
+                let (matches, hits) = (max(col("matches")).alias("most"), max(col("hits")).alias("any"));
+                plan.aggregate(vec![internal(&scanned.file)], vec![matches, hits])
             })
             .and_then(LogicalPlanBuilder::build)
             .map_err(from_datafusion)?;
-        self.target.pairs(plan).await
+        let files = self.target.figures_by_file(plan).await?;
+        let of = |figures: &[i64], place: usize| figures.get(place).copied().unwrap_or(0);
+        let several = files.iter().any(|(_, figures)| of(figures, 0) > 1);
+        Ok(Touched { files: files.iter().filter(|(_, figures)| of(figures, 1) > 0).map(|(file, _)| *file).collect(), several })
     }
 
     async fn write(&self, plan: datafusion::logical_expr::LogicalPlan, files: Vec<usize>, rows: Rows) -> Result<Figures> {
@@ -235,7 +244,7 @@ impl Run<'_> {
             options.set("mergeSchema", "true");
         }
         let mut operation = Operation::new("MERGE")
-            .with("predicate", serde_json::json!([format!("{}", self.on(&self.target.scan(&[])?)?)]).to_string())
+            .with("predicate", serde_json::json!([crate::analyzer::name_of(&self.merge.condition)]).to_string())
             .with("matchedPredicates", predicates(&self.merge.matched))
             .with("notMatchedPredicates", predicates(&self.merge.not_matched))
             .with("notMatchedBySourcePredicates", predicates(&self.merge.not_matched_by_source));
