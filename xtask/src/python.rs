@@ -25,3 +25,6 @@ pub const DELTA: &[&str] = &["deltalake==1.1.4", "pyarrow==21.0.0"];
 
 /// The whole of Spark.
 pub const SPARK: &[&str] = &["pyspark[connect]==4.2.0", "pandas<3", "pyarrow==21.0.0"];
+
+/// Flink with its SQL engine.
+pub const FLINK: &[&str] = &["apache-flink==2.3.0"];

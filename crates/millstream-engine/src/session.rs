@@ -404,7 +404,7 @@ impl Rows {
 async fn fill(prepared: &PreparedPlan, timestamp_ms: i64) -> Result<Arc<dyn ExecutionPlan>> {
     for input in &prepared.inputs {
         if let Input::Table(table) = &input.input {
-            input.feed.fill(table.scan().await?);
+            input.feed.fill(table.scan().await?, 0);
         }
     }
     prepared.time.set(timestamp_ms);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{self, select_all};
-use millstream_checkpoint::Checkpoint;
+use millstream_checkpoint::{Checkpoint, facts};
 use millstream_core::offset::Offset;
 use millstream_core::recovery::{CommitRecord, OffsetRecord, Resume};
 use millstream_core::watermark::{Policy, Tracker, Watermarks};
@@ -14,6 +14,8 @@ use millstream_core::{Clock, Error, ReadLimit, Result, Trigger, crash};
 use tokio::task::JoinHandle;
 
 use super::batch::{BatchOutcome, BatchPlan, BatchRun, durable};
+use super::event_time::EventTimeFacts;
+use super::launch::FINGERPRINT;
 use super::report::{Timer, TriggerFacts, report};
 use super::{QueryEvent, QueryListener, Shared, SourcePosition};
 use crate::stateful::Snapshots;
@@ -38,6 +40,13 @@ pub(super) struct BatchLoop {
     pub(super) next_batch: u64,
     /// Follows event time, once it is known where it stands.
     pub(super) tracker: Option<Tracker>,
+    /// How long a watermark may be without rows before it no longer holds back the others, milliseconds.
+    pub(super) idle_timeout_ms: Option<i64>,
+    /// Whether the watermarks of nodes go on where an earlier run left them.
+    pub(super) restore_watermarks: bool,
+    pub(super) event_time: EventTimeFacts,
+    /// How the query differs from the one that made the checkpoint, until that is told.
+    pub(super) changes: Vec<String>,
     pub(super) snapshots: Snapshots,
     /// Whether a batch without data runs when time has passed that closes something.
     pub(super) no_data_batches: bool,
@@ -63,8 +72,8 @@ impl BatchLoop {
             bound.source.stop().await;
         }
         self.run.sink.stop().await;
-        if let Some(quarantine) = &self.run.quarantine {
-            quarantine.stop().await;
+        for beside in self.run.quarantine.iter().chain(&self.run.late_rows) {
+            beside.stop().await;
         }
         if let Err(error) = self.checkpoint.close().await {
             tracing::warn!(%error, "the checkpoint was not closed cleanly");
@@ -127,7 +136,9 @@ impl BatchLoop {
     /// Follows event time from here on.
     fn follow(&mut self, current: Watermarks) -> Result<()> {
         let policy = self.conf.get(POLICY).map_or(Ok(Policy::default()), |policy| Policy::parse(policy))?;
-        self.tracker = Some(Tracker::new(policy, self.run.plan.flow.delays_ms(), current));
+        let nodes: &[i64] = if self.restore_watermarks { &self.event_time.watermarks_ms } else { &[] };
+        let tracker = Tracker::new(policy, self.run.plan.flow.delays_ms(), current);
+        self.tracker = Some(tracker.with_nodes(nodes).with_idle_timeout(self.idle_timeout_ms));
         Ok(())
     }
 
@@ -206,7 +217,7 @@ impl BatchLoop {
                 return Err(error);
             }
         };
-        let record = self.commit_record(&mut outcome).await?;
+        let record = self.commit_record(&mut outcome, batch.timestamp_ms).await?;
         self.pending_commit = Some(self.write_commit(id, record, batch.end.clone()));
         self.snapshots.make_when_due(&self.run.plan.flow, &self.checkpoint, id);
         timer.lap("commitOffsets");
@@ -221,7 +232,10 @@ impl BatchLoop {
             watermark_ms: batch.watermarks.evict_ms,
             partitions: self.partitions(),
         };
-        let progress = Arc::new(report(&self.run, &facts, &outcome, &timer));
+        let mut progress = report(&self.run, &facts, &outcome, &timer);
+        progress.millstream.query_changes = std::mem::take(&mut self.changes);
+        progress.millstream.idle_watermarks = self.tracker.as_ref().map(Tracker::idle).unwrap_or_default();
+        let progress = Arc::new(progress);
         self.shared.keep(progress.clone());
         self.last_progress_ms = Some(self.clock.now_ms());
         self.ran_any = true;
@@ -251,12 +265,13 @@ impl BatchLoop {
     }
 
     /// What commits the batch that ran, and lets time go on.
-    async fn commit_record(&mut self, outcome: &mut BatchOutcome) -> Result<CommitRecord> {
+    async fn commit_record(&mut self, outcome: &mut BatchOutcome, timestamp_ms: i64) -> Result<CommitRecord> {
         let flow = &self.run.plan.flow;
         let next_watermark_ms = match &mut self.tracker {
             Some(tracker) => {
-                let next = tracker.observe(&flow.max_event_times());
+                let next = tracker.observe(&flow.max_event_times(), timestamp_ms);
                 tracker.advance(next);
+                self.event_time.watermarks_ms = tracker.nodes_ms();
                 next
             }
             None => 0,
@@ -264,6 +279,13 @@ impl BatchLoop {
         let mut record = CommitRecord { next_watermark_ms, extra: BTreeMap::new() };
         if !flow.operators.is_empty() {
             self.snapshots.commit(flow, std::mem::take(&mut outcome.state), &mut record).await?;
+        }
+        if !flow.event_times.is_empty() {
+            self.event_time.count(&outcome.lateness);
+            self.event_time.put_into(&mut record)?;
+        }
+        if !flow.is_stateless() {
+            facts::put(&mut record, FINGERPRINT, &flow.fingerprint)?;
         }
         Ok(record)
     }

@@ -3,9 +3,11 @@
 mod batch;
 mod batch_loop;
 mod discard;
+mod event_time;
 mod launch;
 mod quarantine;
 mod report;
+mod side_table;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -27,8 +29,9 @@ use uuid::Uuid;
 
 use crate::expectation::Expectation;
 
+pub(crate) use event_time::EventTimeFacts;
 pub use launch::QuerySettings;
-pub(crate) use launch::{Launch, Launched, launch};
+pub(crate) use launch::{FINGERPRINT, Launch, Launched, launch};
 
 /// Where a query keeps its checkpoint.
 #[derive(Clone, Debug)]

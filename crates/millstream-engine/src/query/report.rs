@@ -7,7 +7,7 @@ use millstream_core::progress::{Extras, QueryProgress, SinkProgress, SourceProgr
 use uuid::Uuid;
 
 use super::batch::{BatchOutcome, BatchRun};
-use crate::stateful::TimeFlow;
+use crate::stateful::{TimeFlow, late_origins};
 
 /// Rows that one source gave to a batch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,10 +106,13 @@ pub(super) fn report(run: &BatchRun, facts: &TriggerFacts<'_>, outcome: &BatchOu
             quarantined: outcome.quarantined.values().sum(),
             quarantined_by_reason: outcome.quarantined.clone(),
             splits: outcome.splits,
-            late_rows: 0,
+            late_rows: outcome.lateness.iter().map(|(.., tally)| tally.late).sum(),
+            partly_late_rows: outcome.lateness.iter().map(|(.., tally)| tally.partly_late).sum(),
+            late_origins: late_origins(&outcome.lateness),
             expectations: outcome.expectations.clone(),
             own_time_us: elapsed_ns.saturating_sub(timer.waited) / 1_000,
             durable_wait_us: timer.waited / 1_000,
+            ..Extras::default()
         },
     }
 }

@@ -12,10 +12,9 @@ use arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use millstream_checkpoint::state::blocks::{self, Change, Section};
 use millstream_checkpoint::state::{StateFile, StateManifest};
-use millstream_checkpoint::{Checkpoint, FACTS, KEY_GROUPS, StateKind};
+use millstream_checkpoint::{Checkpoint, KEY_GROUPS, StateKind, facts};
 use millstream_core::recovery::CommitRecord;
 use millstream_core::{Error, ErrorKind, Result};
-use serde_json::Value;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::compatibility::{self, OperatorFacts};
@@ -24,8 +23,8 @@ use super::operator::{Core, Operator};
 use super::table::StateTable;
 use crate::from_datafusion;
 
-/// The field of [`FACTS`] that describes the operators.
-const OPERATORS: &str = "operators";
+/// The fact that describes the operators.
+pub(crate) const OPERATORS: &str = "operators";
 /// Rows per record batch of a snapshot.
 const SNAPSHOT_ROWS: usize = 65_536;
 /// A snapshot is made after at least so many files of changes …
@@ -131,7 +130,8 @@ impl Snapshots {
         let Some(manifest) = manifest else {
             return if current.is_empty() { Ok(Snapshots::default()) } else { Err(compatibility::missing(checkpoint.url())) };
         };
-        compatibility::check(&stored(&newest)?, &current)?;
+        let written = stored(&newest)?;
+        compatibility::check(&written, &current)?;
         if current.is_empty() {
             return Ok(Snapshots::default());
         }
@@ -147,6 +147,9 @@ impl Snapshots {
         for file in loaded.snapshot.iter().chain(&loaded.changes) {
             let bytes = checkpoint.read_state(file).await?;
             restore(flow, &file.name, &bytes)?;
+        }
+        for (operator, written) in flow.operators.iter().zip(&written) {
+            operator.adopt(written.variant());
         }
         Ok(loaded)
     }
@@ -174,11 +177,7 @@ impl Snapshots {
         let manifest = StateManifest { key_groups: KEY_GROUPS, base: self.base, snapshot: self.snapshot.clone(), changes: files };
         manifest.put_into(record)?;
         let operators: Vec<OperatorFacts> = flow.operators.iter().map(|operator| OperatorFacts::of(&operator.description)).collect();
-        let operators = serde_json::to_value(operators).map_err(|error| Error::internal("operators do not serialise").caused_by(error))?;
-        if let Some(Value::Object(facts)) = record.extra.get_mut(FACTS) {
-            facts.insert(OPERATORS.to_owned(), operators);
-        }
-        Ok(())
+        facts::put(record, OPERATORS, &operators)
     }
 
     /// Starts making a snapshot of the state after `batch`, when one is due. To be called once the files of the batch are durable.
@@ -220,15 +219,7 @@ fn hole(batch: u64) -> Error {
 }
 
 fn stored(record: &CommitRecord) -> Result<Vec<OperatorFacts>> {
-    let operators = record.extra.get(FACTS).and_then(|facts| facts.get(OPERATORS)).cloned().unwrap_or_else(|| Value::Array(Vec::new()));
-    serde_json::from_value(operators).map_err(|error| {
-        Error::new(
-            ErrorKind::CheckpointIncompatible,
-            "CHECKPOINT_RECORD_DAMAGED",
-            "what a commit record says about operators cannot be read; it was written by a newer version, or damaged",
-        )
-        .caused_by(error)
-    })
+    Ok(facts::get(record, OPERATORS)?.unwrap_or_default())
 }
 
 fn restore(flow: &TimeFlow, name: &str, bytes: &[u8]) -> Result<()> {

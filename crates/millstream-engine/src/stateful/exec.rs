@@ -19,6 +19,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, stream};
 
+use super::fingerprint::Aspects;
 use super::operator::Operator;
 use super::session::Sessions;
 
@@ -42,6 +43,8 @@ pub(crate) struct StatefulExec {
     properties: Arc<PlanProperties>,
     /// What it computes, where that depends on the output mode of a query.
     sessions: Option<Sessions>,
+    /// What it is made of, for telling whether a query has changed.
+    aspects: Aspects,
 }
 
 impl fmt::Debug for StatefulExec {
@@ -59,12 +62,22 @@ impl StatefulExec {
             EmissionType::Both,
             Boundedness::Bounded,
         );
-        StatefulExec { label, inputs, binding, properties: Arc::new(properties), sessions: None }
+        StatefulExec { label, inputs, binding, properties: Arc::new(properties), sessions: None, aspects: Aspects::new() }
     }
 
     /// The same node, known to aggregate by session.
     pub(crate) fn with_sessions(self, sessions: Sessions) -> Self {
         StatefulExec { sessions: Some(sessions), ..self }
+    }
+
+    /// The same node, made of these aspects.
+    pub(crate) fn with_aspects(self, aspects: Aspects) -> Self {
+        StatefulExec { aspects, ..self }
+    }
+
+    /// What it is made of, for telling whether a query has changed.
+    pub(crate) fn aspects(&self) -> &Aspects {
+        &self.aspects
     }
 
     /// The aggregation by session that it is, if it is one.
@@ -88,6 +101,7 @@ impl StatefulExec {
             binding: Binding::Query(operator),
             properties: self.properties.clone(),
             sessions: self.sessions.clone(),
+            aspects: self.aspects.clone(),
         }
     }
 }
@@ -137,6 +151,7 @@ impl ExecutionPlan for StatefulExec {
             binding: self.binding.clone(),
             properties: self.properties.clone(),
             sessions: self.sessions.clone(),
+            aspects: self.aspects.clone(),
         }))
     }
 

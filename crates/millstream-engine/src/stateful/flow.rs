@@ -5,10 +5,13 @@
 
 use std::sync::Arc;
 
+use millstream_core::lateness::Tally;
 use millstream_core::watermark::Watermarks;
 use millstream_core::{Error, Result};
 
 use super::event_time::{EventTime, Seen};
+use super::fingerprint::Fingerprint;
+use super::lateness::{LateCounter, LateRows, Origins};
 use super::operator::Operator;
 
 /// A plan as the watermark sees it.
@@ -30,13 +33,26 @@ pub(crate) struct TimeFlow {
     pub(crate) operators: Vec<Arc<Operator>>,
     /// In the same order.
     pub(crate) event_times: Vec<Arc<EventTime>>,
+    /// Late rows at the inputs of operators that read sources.
+    late: Vec<Arc<LateCounter>>,
+    /// What the query means.
+    pub(crate) fingerprint: Fingerprint,
+    /// The splits of the running batch.
+    pub(crate) origins: Arc<Origins>,
     /// Whether operators have watermarks of their own.
     propagate: bool,
 }
 
 impl TimeFlow {
-    pub(crate) fn new(root: Node, operators: Vec<Arc<Operator>>, event_times: Vec<Arc<EventTime>>, propagate: bool) -> Self {
-        TimeFlow { root: Some(root), operators, event_times, propagate }
+    pub(crate) fn new(
+        root: Node,
+        operators: Vec<Arc<Operator>>,
+        event_times: Vec<Arc<EventTime>>,
+        late: Vec<Arc<LateCounter>>,
+        fingerprint: Fingerprint,
+        propagate: bool,
+    ) -> Self {
+        TimeFlow { root: Some(root), operators, event_times, late, fingerprint, origins: Arc::default(), propagate }
     }
 
     /// Whether any batch depends on more than its own rows.
@@ -51,11 +67,32 @@ impl TimeFlow {
     pub(crate) fn begin(&self, time: Watermarks) -> Result<()> {
         let evict = self.inputs(time.evict_ms)?;
         let late = if self.propagate { self.inputs(time.late_ms)? } else { evict.clone() };
+        for counter in &self.late {
+            counter.begin(late.get(counter.operator).copied().unwrap_or(i64::MIN));
+        }
+        let passed_ms = if self.propagate { time.late_ms } else { time.evict_ms };
+        self.event_times.iter().for_each(|event_time| event_time.begin(passed_ms));
         for ((operator, late_ms), evict_ms) in self.operators.iter().zip(late).zip(evict) {
             operator.begin(Watermarks { late_ms, evict_ms });
         }
-        self.event_times.iter().for_each(|event_time| event_time.begin());
         Ok(())
+    }
+
+    /// Whether rows are counted by the splits that they are from.
+    pub(crate) fn counts_origins(&self) -> bool {
+        !self.event_times.is_empty()
+    }
+
+    /// Where the late rows of the batch go.
+    pub(crate) fn send_late_rows(&self, rows: Option<&LateRows>) {
+        self.late.iter().for_each(|counter| counter.send_rows(rows.cloned()));
+    }
+
+    /// What the batch counted of late rows, and of rows by how far behind they were: the source, the partition, the counts.
+    pub(crate) fn lateness(&self) -> Vec<(Option<usize>, Option<String>, Tally)> {
+        let behind = self.event_times.iter().flat_map(|event_time| event_time.behind.resolve(&self.origins, &event_time.sources));
+        let late = self.late.iter().flat_map(|counter| counter.tallies.resolve(&self.origins, &counter.sources));
+        behind.chain(late).collect()
     }
 
     /// Whether a batch without data would do something at this watermark.

@@ -35,6 +35,16 @@ pub(crate) trait Core: Debug + Send {
     /// The tables, always in the same order.
     fn tables(&mut self) -> Vec<&mut StateTable>;
 
+    /// Rows in state, as Spark would count them.
+    fn rows(&mut self) -> u64 {
+        self.tables().iter().map(|table| table.len()).sum()
+    }
+
+    /// Tells what the state that was loaded means, by [`Description::variant`] of the operator that wrote it.
+    fn adopt(&mut self, variant: &str) {
+        let _ = variant;
+    }
+
     /// The input watermark of operators above, given this one's input watermark, milliseconds.
     fn output_watermark(&self, input_ms: i64) -> i64 {
         input_ms
@@ -148,6 +158,11 @@ impl Operator {
         input_ms > state.time.evict_ms && state.core.wants_time_to_pass()
     }
 
+    /// Tells what the state that was loaded means.
+    pub(crate) fn adopt(&self, variant: &str) {
+        self.state.lock().core.adopt(variant);
+    }
+
     /// Works on the tables.
     pub(crate) fn with_tables<T>(&self, work: impl FnOnce(Vec<&mut StateTable>) -> T) -> T {
         work(self.state.lock().core.tables())
@@ -157,7 +172,8 @@ impl Operator {
     pub(crate) fn progress(&self, partitions: u64) -> StateOperatorProgress {
         let mut state = self.state.lock();
         let counts = state.core.counts();
-        let (rows, bytes) = state.core.tables().iter().fold((0, 0), |(rows, bytes), table| (rows + table.len(), bytes + table.bytes()));
+        let rows = state.core.rows();
+        let bytes = state.core.tables().iter().map(|table| table.bytes()).sum();
         StateOperatorProgress {
             operator_name: self.description.name.to_owned(),
             num_rows_total: rows,

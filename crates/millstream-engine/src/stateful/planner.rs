@@ -22,7 +22,9 @@ use super::accumulate::Functions;
 use super::deduplicate::{DeduplicateCore, Deduplication};
 use super::event_time::EventTimeExec;
 use super::exec::{Binding, StatefulExec};
+use super::fingerprint::{self, Aspects};
 use super::limit::{self, LimitCore};
+use super::lineage;
 use super::logical::{Deduplicate, SessionWindow, SlidingWindow, StreamLimit, Watermark, event_time_delay};
 use super::operator::Operator;
 use super::session::{SessionCore, Sessions};
@@ -84,19 +86,24 @@ impl ExtensionPlanner for Nodes {
 }
 
 fn deduplication(node: &Deduplicate, input: &Arc<dyn ExecutionPlan>) -> DfResult<StatefulExec> {
-    let deduplication = Deduplication { schema: input.schema(), keys: node.key_indices()?, within_watermark: node.within_watermark };
+    let keys = node.key_indices()?;
+    let names = keys.iter().map(|key| lineage::name(input, *key).unwrap_or_else(|| lineage::column(input, *key))).collect();
+    let deduplication = Deduplication { schema: input.schema(), keys, names, within_watermark: node.within_watermark };
     let label = format!("{}: keys={:?}", deduplication.description().name, deduplication.keys);
     let new = move || {
         let for_core = deduplication.clone();
         Operator::new(deduplication.description(), Box::new(move || Ok(Box::new(DeduplicateCore::new(for_core.clone())?))))
     };
-    Ok(StatefulExec::new(label, vec![input.clone()], Binding::Once(Arc::new(new)), input.schema()))
+    let aspects = fingerprint::deduplication(input, &node.key_indices()?);
+    Ok(StatefulExec::new(label, vec![input.clone()], Binding::Once(Arc::new(new)), input.schema()).with_aspects(aspects))
 }
 
 fn first_rows(node: &StreamLimit, input: &Arc<dyn ExecutionPlan>) -> StatefulExec {
     let count = node.limit;
     let new = move || Operator::new(limit::description(), Box::new(move || Ok(Box::new(LimitCore::new(count)?))));
-    StatefulExec::new(format!("globalLimit: {count}"), vec![input.clone()], Binding::Once(Arc::new(new)), input.schema())
+    let aspects = Aspects::from([("limit".to_owned(), count.to_string())]);
+    let label = format!("globalLimit: {count}");
+    StatefulExec::new(label, vec![input.clone()], Binding::Once(Arc::new(new)), input.schema()).with_aspects(aspects)
 }
 
 /// Lowers the expressions of one node.
@@ -154,7 +161,9 @@ impl Lowering<'_> {
         let schema = sessions.output.clone();
         let label = format!("session window: {}", node.window);
         let new = new_sessions(Sessions { keyed: true, ..sessions.clone() });
-        Ok(StatefulExec::new(label, vec![Arc::new(partial)], Binding::Once(new), schema).with_sessions(sessions))
+        let partial: Arc<dyn ExecutionPlan> = Arc::new(partial);
+        let aspects = fingerprint::sessions(&partial);
+        Ok(StatefulExec::new(label, vec![partial], Binding::Once(new), schema).with_sessions(sessions).with_aspects(aspects))
     }
 }
 

@@ -30,6 +30,7 @@ pub use config::Confs;
 pub use host::{Host, TemporaryDirectory};
 pub use serve::{ServeOptions, serve};
 pub use session::{ConnectSession, GlobalViews, SessionKey};
+pub use streaming::QUERY_OPTIONS;
 
 /// The service, generated over the official messages.
 mod generated {

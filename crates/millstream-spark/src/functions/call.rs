@@ -134,6 +134,23 @@ impl<'a> Call<'a> {
         cast::implicit(value.clone(), to, self.settings)
     }
 
+    /// An argument that must be of one of these types as it is; a null without a type becomes one of the first.
+    ///
+    /// # Errors
+    /// `DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE` when it is of another type.
+    pub fn exactly(&self, index: usize, allowed: &[DataType]) -> Result<Typed> {
+        let value = self.value(index)?;
+        match (&value.data_type, allowed.first()) {
+            (actual, _) if allowed.contains(actual) => Ok(value.clone()),
+            (DataType::Null, Some(first)) => cast::implicit(value.clone(), first, self.settings),
+            (actual, _) => {
+                let names: Vec<String> = allowed.iter().map(|to| format!("\"{}\"", types::ddl_type(to))).collect();
+                let expected = if names.len() == 1 { names.concat() } else { format!("({})", names.join(" or ")) };
+                Err(faults::unexpected_type(self.name, index, expected, actual))
+            }
+        }
+    }
+
     /// An argument as text.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ mod lambda;
 mod map;
 mod math;
 mod nested;
+mod random;
 #[cfg(test)]
 mod recorded_calls;
 #[cfg(test)]
@@ -32,6 +33,7 @@ mod registry;
 mod rows;
 mod runtime;
 mod settings;
+mod sketch;
 mod string;
 mod structure;
 #[cfg(test)]
@@ -40,6 +42,7 @@ mod time_zone;
 mod typed;
 mod url;
 mod variant;
+mod xml;
 
 pub use call::{Argument, Call, LambdaBody};
 pub(crate) use conditional::{filter_guard, normalized};

@@ -7,7 +7,8 @@ use millstream_core::Result;
 
 use super::{Call, Typed, faults};
 use super::{
-    array, bitwise, conditional, csv, datetime, hash, interval, json, lambda, map, math, runtime, string, structure, url, variant,
+    array, bitwise, conditional, csv, datetime, hash, interval, json, lambda, map, math, runtime, sketch, string, structure, url, variant,
+    xml,
 };
 
 /// Compiles a call.
@@ -82,9 +83,11 @@ const GROUPS: &[fn(&mut Functions)] = &[
     json::register,
     csv::register,
     variant::register,
+    xml::register,
     hash::register,
     url::register,
     conditional::register,
     bitwise::register,
     runtime::register,
+    sketch::register,
 ];

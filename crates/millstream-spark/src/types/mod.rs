@@ -30,6 +30,8 @@ pub use json::{schema_from_json, schema_to_json};
 pub use names::{ddl_type, quote, simple_name, simple_name_of, to_ddl};
 pub use proto::{from_proto, struct_to_proto, to_proto};
 
+pub use millstream_core::variant::{VARIANT, data_type as variant};
+
 pub(crate) use ddl::{column_type, same_name_twice};
 pub(crate) use json::{metadata_text, user_metadata};
 pub(crate) use wire::{retype, wire_field};
@@ -42,14 +44,6 @@ pub const COMMENT: &str = "comment";
 
 /// The metadata key of the units of an interval, `day`, `day to second`, `year to month`, where they are not the widest.
 pub const INTERVAL: &str = "spark.interval";
-
-/// The metadata key that marks a struct as a `VARIANT`.
-pub const VARIANT: &str = "spark.variant";
-
-/// Spark's `VARIANT`, without the mark that a field of the type carries.
-pub fn variant() -> DataType {
-    DataType::Struct(Fields::from(vec![Field::new("value", DataType::Binary, false), Field::new("metadata", DataType::Binary, false)]))
-}
 
 /// Spark's `TIMESTAMP`.
 pub fn timestamp() -> DataType {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ListArray, MapArray, StructArray, TimestampMicrosecondArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StringArray, StructArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
-use millstream_core::{Error, Result};
+use millstream_core::{Error, Result, raw_text};
 
 use super::VARIANT;
 
@@ -42,13 +42,23 @@ fn wire_type(data_type: &DataType, time_zone: &str) -> DataType {
     }
 }
 
+/// Texts as they are shown: what Arrow takes for text has no bytes that are no UTF-8.
+fn shown(array: &ArrayRef) -> ArrayRef {
+    match array.as_string_opt::<i32>() {
+        Some(texts) if raw_text::has_raw_bytes(texts.values()) => {
+            Arc::new(texts.iter().map(|text| text.map(raw_text::shown)).collect::<StringArray>())
+        }
+        _ => array.clone(),
+    }
+}
+
 /// The same values under a type that differs in names, nullability and time zones.
 ///
 /// # Errors
 /// `INTERNAL_ERROR` when the values are of another type.
 pub(crate) fn retype(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
-        return Ok(array.clone());
+        return Ok(shown(array));
     }
     match (array.data_type(), to) {
         (DataType::Timestamp(TimeUnit::Microsecond, _), DataType::Timestamp(TimeUnit::Microsecond, zone)) => {

@@ -44,6 +44,10 @@ impl FileFormat for Csv {
         options::specs()
     }
 
+    fn streams_need_schema(&self, options: &Options) -> bool {
+        options.get("singleVariantColumn").is_none()
+    }
+
     fn filters_rows(&self) -> bool {
         true
     }

@@ -58,7 +58,7 @@ fn file_of(name: &str, content: &[u8]) -> FileRef {
     let store = Arc::new(InMemory::new());
     let path = Path::from(name);
     run(store.put(&path, content.to_vec().into())).unwrap();
-    FileRef { store: store as Arc<dyn ObjectStore>, path, url: format!("memory:///{name}"), size: content.len() as u64 }
+    FileRef { store: store as Arc<dyn ObjectStore>, path, url: format!("memory:///{name}"), size: content.len() as u64, modified_ms: 0 }
 }
 
 /// What reading a file gave: its rows as text, the records in quarantine, the error at the end.

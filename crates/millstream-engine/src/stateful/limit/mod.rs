@@ -10,6 +10,9 @@ use millstream_core::watermark::Watermarks;
 use super::operator::{Core, Counts, Description};
 use super::table::{Expiry, StateTable, TableSchema};
 
+/// Spark's name of the operator.
+pub(crate) const NAME: &str = "globalLimit";
+
 fn table() -> TableSchema {
     TableSchema {
         name: "default",
@@ -21,7 +24,7 @@ fn table() -> TableSchema {
 
 /// What the operator is.
 pub(crate) fn description() -> Description {
-    Description { name: "globalLimit", tables: vec![table()], variant: String::new(), stores: 1 }
+    Description { name: NAME, tables: vec![table()], variant: String::new(), stores: 1 }
 }
 
 /// Lets rows through until a number of them has passed.

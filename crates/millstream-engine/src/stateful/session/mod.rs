@@ -37,7 +37,8 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    fn closes(&self) -> bool {
+    /// Whether the watermark closes sessions.
+    pub(crate) fn closes(&self) -> bool {
         self.event_time && self.mode != OutputMode::Complete
     }
 

@@ -4,10 +4,12 @@ mod aggregation;
 mod chains;
 mod deduplication;
 mod joins;
+mod late;
 mod oracle;
 mod refusals;
 mod restart;
 mod sessions;
+mod sliding;
 mod world;
 
 use world::*;

@@ -16,6 +16,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit}
 use datafusion::prelude::{col, date_bin, named_struct};
 use datafusion::scalar::ScalarValue;
 use futures::{StreamExt, stream};
+use millstream_checkpoint::reader::CheckpointReader;
 use millstream_core::registry::{ReadRequest, Registry, SourceContext, SourceProvider};
 use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
 use millstream_core::source::{BatchStream, ReadContext, Source, Split, Table};
@@ -158,7 +159,8 @@ impl Source for Events {
     async fn plan(&self, start: Option<&Offset>, end: &Offset) -> Result<Vec<Arc<dyn Split>>> {
         let (from, to): (usize, usize) = (start.map_or(Ok(0), Offset::read)?, end.read()?);
         let files = self.0.files.lock();
-        Ok(files[from..to].iter().map(|rows| Arc::new(File(rows.clone())) as Arc<dyn Split>).collect())
+        let file = |(index, rows): (usize, &RecordBatch)| Arc::new(File(format!("file {index}"), rows.clone())) as Arc<dyn Split>;
+        Ok(files.iter().enumerate().take(to).skip(from).map(file).collect())
     }
 
     async fn changed(&self) {
@@ -167,15 +169,15 @@ impl Source for Events {
 }
 
 #[derive(Debug)]
-struct File(RecordBatch);
+struct File(String, RecordBatch);
 
 impl Split for File {
     fn label(&self) -> &str {
-        "file"
+        &self.0
     }
 
     fn read(&self, context: ReadContext) -> BatchStream {
-        stream::iter([Ok(self.0.project(&context.projection).unwrap())]).boxed()
+        stream::iter([Ok(self.1.project(&context.projection).unwrap())]).boxed()
     }
 }
 
@@ -207,6 +209,11 @@ impl Results {
 
     pub(super) fn batches(&self) -> usize {
         self.0.batches.lock().len()
+    }
+
+    /// The rows of all batches.
+    pub(super) fn all(&self) -> Vec<RecordBatch> {
+        self.0.batches.lock().iter().flat_map(|(_, rows)| rows.clone()).collect()
     }
 }
 
@@ -356,6 +363,12 @@ impl Lab {
         query.process_all_available().await.unwrap();
         let before = self.seen.swap(self.results.batches(), Ordering::AcqRel);
         Step::of(query, self.results.since(before))
+    }
+
+    /// The checkpoint, to look into it.
+    pub(super) fn reader(&self) -> CheckpointReader {
+        let url = Url::parse("memory:///ck").unwrap();
+        CheckpointReader::new(self.store.clone(), Path::from("ck"), url, Arc::new(StepClock::default()))
     }
 
     /// Names below a folder of the checkpoint.

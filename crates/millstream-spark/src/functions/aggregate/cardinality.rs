@@ -56,6 +56,10 @@ impl Aggregation for Cardinality {
         vec![Field::new("registers", DataType::Binary, true)]
     }
 
+    fn commutes(&self) -> bool {
+        true
+    }
+
     fn groups(&self, _: &[FieldRef], _: &DataType) -> Option<Box<dyn Groups>> {
         Some(Box::new(Registers { precision: self.precision, groups: Vec::new() }))
     }
@@ -117,12 +121,12 @@ fn estimate(registers: &[u8], precision: u32) -> i64 {
         }
     }
     let raw = alpha * m * m / inverse;
-    if raw > 5.0 * m { raw.round() as i64 } else { unbiased(raw, alpha, m).round() as i64 }
+    if raw > 5.0 * m { raw.round() as i64 } else { values_of_raw_estimate(raw, alpha, m).round() as i64 }
 }
 
 /// The number of values for which the raw estimate is to be expected. Small numbers are overestimated; by how much follows from the
 /// distribution of the registers, which are filled independently (Poisson) with the same rate.
-fn unbiased(raw: f64, alpha: f64, m: f64) -> f64 {
+pub(in crate::functions) fn values_of_raw_estimate(raw: f64, alpha: f64, m: f64) -> f64 {
     let expected = |values: f64| {
         let rate = values / m;
         let at_most = |rank: i32| (-rate * f64::from(-rank).exp2()).exp();

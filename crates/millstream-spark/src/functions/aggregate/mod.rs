@@ -11,6 +11,7 @@ mod percentiles;
 mod positional;
 mod quantiles;
 mod simple;
+mod sketch;
 #[cfg(test)]
 mod tests;
 mod top;
@@ -24,6 +25,7 @@ use millstream_core::Result;
 
 use super::{Call, Typed, faults};
 
+pub(super) use cardinality::values_of_raw_estimate;
 pub(super) use quantiles::as_double as interval_as_double;
 
 /// What may follow the arguments of an aggregate function.
@@ -113,4 +115,5 @@ const GROUPS: &[fn(&mut Aggregates)] = &[
     mode::register,
     histogram::register,
     bitmap::register,
+    sketch::register,
 ];

@@ -12,24 +12,24 @@ use millstream_engine::batch_time;
 use parking_lot::Mutex;
 
 use crate::functions::coercion::{self, is_integral, is_numeric};
-use crate::functions::hash::murmur3_bytes;
+use crate::functions::random::XorShift;
 use crate::functions::{Arguments, Call, Functions, Kernel, Typed, cast, faults, kernel};
 use crate::types;
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add_all(&["rand", "random"], |call| {
         call.arity(0..=1)?;
-        random(call, 0, Distribution::Uniform)
+        numbers(call, 0, Distribution::Uniform)
     });
     functions.add("randn", |call| {
         call.arity(0..=1)?;
-        random(call, 0, Distribution::Normal)
+        numbers(call, 0, Distribution::Normal)
     });
     functions.add("uniform", uniform);
 }
 
 /// Random doubles; an argument from `index` on is the seed.
-fn random(call: &Call<'_>, index: usize, distribution: Distribution) -> Result<Typed> {
+fn numbers(call: &Call<'_>, index: usize, distribution: Distribution) -> Result<Typed> {
     let name = if distribution == Distribution::Normal { "randn" } else { "rand" };
     if call.len() <= index {
         let one = || kernel::udf(datafusion::functions::math::random(), Vec::new(), DataType::Float64, false);
@@ -73,7 +73,7 @@ fn uniform(call: &Call<'_>) -> Result<Typed> {
     };
     let from = cast::implicit(from, &DataType::Float64, call.settings)?;
     let to = cast::implicit(to, &DataType::Float64, call.settings)?;
-    let random = random(call, 2, Distribution::Uniform)?;
+    let random = numbers(call, 2, Distribution::Uniform)?;
     let scaled = kernel::call("uniform", Scaled, vec![from, to, random], DataType::Float64, false, Volatility::Volatile);
     let result = cast::implicit(scaled, &data_type, call.settings)?;
     Ok(Typed { nullable: false, ..result })
@@ -162,63 +162,5 @@ impl Kernel for Scaled {
             Some(from + (to - from) * share?)
         });
         Ok(Arc::new(numbers.collect::<Float64Array>()))
-    }
-}
-
-/// Spark's generator of random numbers (Marsaglia's xorshift).
-#[derive(Clone, Debug)]
-struct XorShift {
-    state: u64,
-    /// Normally distributed numbers come in pairs.
-    gaussian: Option<f64>,
-}
-
-impl XorShift {
-    fn seeded(seed: i64) -> XorShift {
-        let bytes = seed.to_be_bytes();
-        let low = murmur3_bytes(&bytes, 0x3c07_4a61);
-        let high = murmur3_bytes(&bytes, low);
-        XorShift { state: u64::from(high) << 32 | u64::from(low), gaussian: None }
-    }
-
-    fn next(&mut self, bits: u32) -> u64 {
-        let mut state = self.state ^ (self.state << 21);
-        state ^= state >> 35;
-        state ^= state << 4;
-        self.state = state;
-        state & ((1 << bits) - 1)
-    }
-
-    fn next_double(&mut self) -> f64 {
-        let high = self.next(26) << 27;
-        (high + self.next(27)) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// By the polar method, as `java.util.Random` does.
-    fn next_gaussian(&mut self) -> f64 {
-        if let Some(second) = self.gaussian.take() {
-            return second;
-        }
-        loop {
-            let (x, y) = (2.0 * self.next_double() - 1.0, 2.0 * self.next_double() - 1.0);
-            let square = x * x + y * y;
-            if square < 1.0 && square != 0.0 {
-                let factor = (-2.0 * square.ln() / square).sqrt();
-                self.gaussian = Some(y * factor);
-                return x * factor;
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What `rand(0)` and `randn(0)` of Spark give first.
-    #[test]
-    fn sequences_are_those_of_spark() {
-        assert_eq!(XorShift::seeded(0).next_double(), 0.760_495_375_828_591_5);
-        assert_eq!(XorShift::seeded(0).next_gaussian(), 1.603_499_160_927_843_3);
     }
 }

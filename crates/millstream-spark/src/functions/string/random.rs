@@ -11,6 +11,7 @@ use millstream_core::{Error, Result};
 use parking_lot::Mutex;
 
 use super::super::hash::murmur3_bytes;
+use super::super::random::XorShift;
 use super::super::rows::Rows;
 use super::super::{Arguments, Call, Functions, Kernel, Typed, call, coercion, faults, udf};
 
@@ -67,7 +68,7 @@ impl Hash for RandomText {
 impl Kernel for RandomText {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let mut generator = self.generator.lock();
-        let texts: StringArray = (0..arguments.rows()).map(|_| Some(generator.text(self.length))).collect();
+        let texts: StringArray = (0..arguments.rows()).map(|_| Some(text(&mut generator, self.length))).collect();
         Ok(Arc::new(texts))
     }
 }
@@ -83,37 +84,15 @@ impl Kernel for SeededText {
         Rows::of(arguments)?.texts(|row, out| {
             let seed = row.bytes(0);
             let (low, high) = (murmur3_bytes(seed, 1), murmur3_bytes(seed, 2));
-            out.push_str(&XorShift::seeded(i64::from(high) << 32 | i64::from(low)).text(self.length));
+            out.push_str(&text(&mut XorShift::seeded(i64::from(high) << 32 | i64::from(low)), self.length));
             Ok(true)
         })
     }
 }
 
-/// Spark's generator of random numbers.
-#[derive(Clone, Debug)]
-struct XorShift {
-    state: u64,
-}
-
-impl XorShift {
-    fn seeded(seed: i64) -> XorShift {
-        let bytes = seed.to_be_bytes();
-        let low = murmur3_bytes(&bytes, 0x3c07_4a61);
-        let high = murmur3_bytes(&bytes, low);
-        XorShift { state: u64::from(high) << 32 | u64::from(low) }
-    }
-
-    fn next_int(&mut self) -> i32 {
-        let mut state = self.state ^ (self.state << 21);
-        state ^= state >> 35;
-        state ^= state << 4;
-        self.state = state;
-        state as i32
-    }
-
-    fn text(&mut self, length: usize) -> String {
-        const CHARACTERS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-        let place = |number: i32| usize::try_from((number % 62).unsigned_abs()).unwrap_or(0);
-        (0..length).filter_map(|_| CHARACTERS.get(place(self.next_int()))).map(|byte| char::from(*byte)).collect()
-    }
+/// Letters and digits of a sequence.
+fn text(generator: &mut XorShift, length: usize) -> String {
+    const CHARACTERS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let place = |number: i32| usize::try_from((number % 62).unsigned_abs()).unwrap_or(0);
+    (0..length).filter_map(|_| CHARACTERS.get(place(generator.next_int()))).map(|byte| char::from(*byte)).collect()
 }
