@@ -12,6 +12,7 @@ mod config;
 mod errors;
 mod execute;
 mod host;
+mod modules;
 mod plan;
 mod planner;
 mod schema;
@@ -29,6 +30,7 @@ pub use config::Confs;
 pub use host::{Host, TemporaryDirectory};
 pub use serve::{ServeOptions, serve};
 pub use session::{ConnectSession, GlobalViews, SessionKey};
+pub use sessions::Timeouts;
 pub use streaming::QUERY_OPTIONS;
 
 /// The service, generated over the official messages.

@@ -1,6 +1,7 @@
 //! Stateful operators, driven batch by batch: one file a batch, a step until nothing is left to do.
 
 mod aggregation;
+mod arbitrary;
 mod chains;
 mod deduplication;
 mod fingerprints;
