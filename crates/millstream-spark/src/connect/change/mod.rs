@@ -189,3 +189,6 @@ fn substituted(expr: &Expr, columns: &[Attribute], values: &[Typed]) -> Result<E
     });
     substituted.map(|substituted| substituted.data).map_err(from_datafusion)
 }
+
+#[cfg(test)]
+mod tests;
