@@ -43,6 +43,9 @@ pub const COMMENT: &str = "comment";
 /// The metadata key of the units of an interval, `day`, `day to second`, `year to month`, where they are not the widest.
 pub const INTERVAL: &str = "spark.interval";
 
+/// The metadata key of the digits that a `TIME` has behind its seconds, where they are not six.
+pub const TIME: &str = "spark.time";
+
 /// The metadata key that marks a struct as a `VARIANT`.
 pub const VARIANT: &str = "spark.variant";
 
@@ -88,9 +91,9 @@ pub fn geospatial() -> DataType {
     DataType::Struct(Fields::from(vec![Field::new("srid", DataType::Int32, false), Field::new("wkb", DataType::Binary, false)]))
 }
 
-/// Whether a metadata key belongs to the type of a field and not to its column: units of intervals, and the marks of variants and shapes.
+/// Whether a metadata key belongs to the type of a field and not to its column: units of intervals, digits of times, and the marks of variants and shapes.
 pub fn belongs_to_type(key: &str) -> bool {
-    [INTERVAL, VARIANT, Shape::Geometry.key(), Shape::Geography.key()].contains(&key)
+    [INTERVAL, TIME, VARIANT, Shape::Geometry.key(), Shape::Geography.key()].contains(&key)
 }
 
 /// Spark's `TIMESTAMP`.
