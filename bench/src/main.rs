@@ -5,6 +5,7 @@ mod data;
 mod ingest;
 mod machine;
 mod micro_batch;
+mod nexmark;
 mod outcome;
 mod spark;
 mod startup;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["ingest", format, input, checkpoint] => ingest::child(format, input, checkpoint),
+        ["nexmark-data", words @ ..] => nexmark::child(words),
         _ => Arguments::parse(&words).and_then(|arguments| measure(&arguments)),
     };
     match outcome {

@@ -2,54 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command};
-use std::time::Duration;
+use std::process::Command;
 
 use crate::process::{Outcome, cargo, fail, root, run, target_dir};
 use crate::python;
-
-/// A server that ends with this value.
-struct Server {
-    process: Child,
-    port: u16,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Server {
-    fn start(python: &Path) -> Outcome<Server> {
-        let dir = target_dir().join("conformance");
-        std::fs::create_dir_all(&dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = free.map_err(|error| format!("there is no free port: {error}"))?.port();
-        let log = std::fs::File::create(dir.join("server.log")).map_err(|error| format!("cannot write the server's log: {error}"))?;
-        let process = Command::new(target_dir().join("debug/millstream"))
-            .args(["serve", "--bind", &format!("127.0.0.1:{port}"), "--warehouse"])
-            .arg(dir.join("warehouse"))
-            .env("PYSPARK_PYTHON", python)
-            .stderr(log)
-            .spawn()
-            .map_err(|error| format!("cannot start the server: {error}"))?;
-        let mut server = Server { process, port };
-        for _ in 0..100 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return Ok(server);
-            }
-            if let Ok(Some(status)) = server.process.try_wait() {
-                return fail(format!("the server ended at its start: {status}; see {}", dir.join("server.log").display()));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        fail("the server does not listen after five seconds")
-    }
-}
+use crate::server::Server;
 
 /// Runs the cases whose name contains `-k TEXT`; without it, all of them, against the table in `docs/conformance.md`: fails when a case
 /// that the table does not list as failing fails. `--write` writes the table anew.
@@ -59,7 +17,7 @@ pub fn conformance(arguments: &[String]) -> Outcome {
     let write = arguments.iter().any(|argument| argument == "--write");
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).filter(|argument| *argument != "--write").collect();
     if !arguments.is_empty() {
-        let server = Server::start(&python)?;
+        let server = Server::start("conformance", Some(&python))?;
         return run(&mut runner(&python, &server, &arguments, &target_dir().join("conformance/report.json")));
     }
     let verdicts = all(&python)?;
@@ -76,7 +34,7 @@ pub fn conformance(arguments: &[String]) -> Outcome {
     // A case that a busy machine made too slow may try again, alone.
     for name in lost(&verdicts) {
         let report = target_dir().join("conformance/again.json");
-        let server = Server::start(&python)?;
+        let server = Server::start("conformance", Some(&python))?;
         let _ = run(&mut runner(&python, &server, &["-k", &name], &report));
         failing.extend(lost(&read(&report)?));
     }
@@ -98,7 +56,7 @@ fn all(python: &Path) -> Outcome<Vec<(String, bool)>> {
     for area in areas {
         let report = target_dir().join(format!("conformance/{area}.json"));
         let _ = std::fs::remove_file(&report);
-        let server = Server::start(python)?;
+        let server = Server::start("conformance", Some(python))?;
         // The runner fails when a case does; which ones may is decided with the table.
         let _ = run(&mut runner(python, &server, &["-k", &format!("{area}.")], &report));
         verdicts.extend(read(&report)?);
@@ -109,7 +67,7 @@ fn all(python: &Path) -> Outcome<Vec<(String, bool)>> {
 fn runner(python: &Path, server: &Server, arguments: &[&str], report: &Path) -> Command {
     let mut command = Command::new(python);
     command.arg(root().join("tests/conformance/run.py")).args(["--timeout", "60", "--json"]).arg(report);
-    command.args(["--remote", &format!("sc://127.0.0.1:{}", server.port)]).args(arguments);
+    command.args(["--remote", server.remote()]).args(arguments);
     command
 }
 

@@ -355,22 +355,7 @@ impl Checkpoint {
     /// `CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS` or `….CANNOT_READ_MISSING_SNAPSHOT_FILE` when it is not there,
     /// `CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED` when it is not what was written.
     pub async fn read_state(&self, file: &StateFile) -> Result<Bytes> {
-        let path = self.shared.layout.state().join(file.name.as_str());
-        let Some(bytes) = self.shared.objects.read(&path).await? else {
-            let snapshot = file.name.ends_with(StateKind::Snapshot.suffix());
-            return Err(Error::new(
-                ErrorKind::CheckpointIncompatible,
-                if snapshot {
-                    "CANNOT_LOAD_STATE_STORE.CANNOT_READ_MISSING_SNAPSHOT_FILE"
-                } else {
-                    "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
-                },
-                format!("The state file {path} does not exist. Restore it from a backup, or start a new checkpoint."),
-            )
-            .with_sqlstate("58030"));
-        };
-        file.verify(&bytes)?;
-        Ok(bytes)
+        read_state(&self.shared.objects, &self.shared.layout, file).await
     }
 
     /// Whether there is any file of state.
@@ -479,6 +464,26 @@ impl Shared {
     pub fn note_hadoop_checksum(&self, path: Path) {
         self.hadoop_checksums.lock().insert(path);
     }
+}
+
+/// The bytes of a file of state.
+pub(crate) async fn read_state(objects: &Objects, layout: &Layout, file: &StateFile) -> Result<Bytes> {
+    let path = layout.state().join(file.name.as_str());
+    let Some(bytes) = objects.read(&path).await? else {
+        let snapshot = file.name.ends_with(StateKind::Snapshot.suffix());
+        return Err(Error::new(
+            ErrorKind::CheckpointIncompatible,
+            if snapshot {
+                "CANNOT_LOAD_STATE_STORE.CANNOT_READ_MISSING_SNAPSHOT_FILE"
+            } else {
+                "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+            },
+            format!("The state file {path} does not exist. Restore it from a backup, or start a new checkpoint."),
+        )
+        .with_sqlstate("58030"));
+    };
+    file.verify(&bytes)?;
+    Ok(bytes)
 }
 
 /// The error for a record that cannot be used.

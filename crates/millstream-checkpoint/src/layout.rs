@@ -93,8 +93,12 @@ impl Layout {
         self.root.clone().join("state")
     }
 
+    pub fn sources(&self) -> Path {
+        self.root.clone().join("sources")
+    }
+
     pub fn source(&self, name: &str) -> Path {
-        self.root.clone().join("sources").join(name)
+        self.sources().join(name)
     }
 }
 

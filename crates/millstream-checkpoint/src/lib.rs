@@ -18,11 +18,13 @@
 mod checkpoint;
 mod codec;
 mod epoch;
+pub mod facts;
 mod identity;
 mod layout;
 mod lock;
 mod objects;
 mod purge;
+pub mod reader;
 mod source_log;
 pub mod state;
 pub mod store;

@@ -181,6 +181,18 @@ impl Objects {
         }
     }
 
+    /// The folders directly below `folder`, in no order.
+    pub async fn folders(&self, folder: &Path) -> Result<Vec<Path>> {
+        let mut attempt = 0;
+        loop {
+            match self.store.list_with_delimiter(Some(folder)).await {
+                Ok(listing) => return Ok(listing.common_prefixes),
+                Err(StoreError::NotFound { .. }) => return Ok(Vec::new()),
+                Err(error) => self.pause_or_give_up(&mut attempt, "list", folder, error).await?,
+            }
+        }
+    }
+
     async fn pause_or_give_up(&self, attempt: &mut u32, verb: &str, path: &Path, error: StoreError) -> Result<()> {
         use StoreError as E;
         let hopeless = matches!(

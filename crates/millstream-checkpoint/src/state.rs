@@ -8,11 +8,10 @@ pub mod blocks;
 use millstream_core::recovery::CommitRecord;
 use millstream_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
 
-use crate::FACTS;
+use crate::facts;
 
-/// The field of [`FACTS`] in which the manifest is.
+/// The fact that is the manifest.
 const FIELD: &str = "state";
 
 /// A file of state that a commit record vouches for.
@@ -92,15 +91,7 @@ impl StateManifest {
     /// # Errors
     /// `CHECKPOINT_RECORD_DAMAGED` when there is one that cannot be read.
     pub fn of(record: &CommitRecord) -> Result<Option<StateManifest>> {
-        let Some(manifest) = record.extra.get(FACTS).and_then(|facts| facts.get(FIELD)) else { return Ok(None) };
-        StateManifest::deserialize(manifest).map(Some).map_err(|error| {
-            Error::new(
-                ErrorKind::CheckpointIncompatible,
-                "CHECKPOINT_RECORD_DAMAGED",
-                "the state manifest in a commit record cannot be read; it was written by a newer version, or damaged",
-            )
-            .caused_by(error)
-        })
+        facts::get(record, FIELD)
     }
 
     /// Puts the manifest into `record`.
@@ -108,13 +99,7 @@ impl StateManifest {
     /// # Errors
     /// `INTERNAL_ERROR` when the record's own facts are not an object.
     pub fn put_into(&self, record: &mut CommitRecord) -> Result<()> {
-        let manifest =
-            serde_json::to_value(self).map_err(|error| Error::internal("a state manifest does not serialise").caused_by(error))?;
-        match record.extra.entry(FACTS.to_owned()).or_insert_with(|| Value::Object(Map::new())) {
-            Value::Object(facts) => drop(facts.insert(FIELD.to_owned(), manifest)),
-            other => return Err(Error::internal(format!("the {FACTS} field of a commit record is {other} and not an object"))),
-        }
-        Ok(())
+        facts::put(record, FIELD, self)
     }
 
     /// The first batch whose files below `state/` are needed to restore the state after `batch`.
@@ -140,6 +125,7 @@ fn crc_from_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Er
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FACTS;
 
     fn manifest() -> StateManifest {
         StateManifest {

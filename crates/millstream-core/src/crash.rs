@@ -42,6 +42,8 @@ pub const POINTS: &[&str] = &[
     "sink.commit.after",
     "quarantine.commit.before",
     "quarantine.commit.after",
+    "late_rows.commit.before",
+    "late_rows.commit.after",
     "commit.before",
     "commit.after",
     "source.commit.before",

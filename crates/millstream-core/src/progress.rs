@@ -133,9 +133,21 @@ pub struct Extras {
     /// Splits (files, partitions) read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub splits: u64,
-    /// Rows late for the watermark, exact, before aggregation.
+    /// Rows that stateful operators left out because they were late, exact, before aggregation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub late_rows: u64,
+    /// Rows that were late for some of the windows that they are in, and counted in the others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub partly_late_rows: u64,
+    /// Where late rows came from, most first; at most [`MAX_ORIGINS`], the last of which is all the rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late_origins: Vec<LateOrigin>,
+    /// Watermark nodes without rows for so long that they no longer hold the watermark back, by their numbers in the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle_watermarks: Vec<usize>,
+    /// How the query differs from the one that made the checkpoint; told once, in the first report of a run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub query_changes: Vec<String>,
     /// Expectations by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expectations: BTreeMap<String, ExpectationProgress>,
@@ -151,6 +163,24 @@ impl Extras {
     fn is_empty(&self) -> bool {
         *self == Extras::default()
     }
+}
+
+/// The most origins of late rows in one report.
+pub const MAX_ORIGINS: usize = 16;
+
+/// Late rows of one source, or of one of its partitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LateOrigin {
+    /// The source's number in plan order; `None` where rows of several sources cannot be told apart.
+    pub source: Option<usize>,
+    /// The partition (a file's URL, `topic-3`); `None` for all that are not named.
+    pub partition: Option<String>,
+    /// Rows left out.
+    pub late_rows: u64,
+    /// Rows left out of some windows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub partly_late_rows: u64,
 }
 
 /// What an expectation counted in one batch.

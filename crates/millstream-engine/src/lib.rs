@@ -6,14 +6,17 @@ pub mod check;
 pub mod custom;
 mod datafusion_error;
 pub mod expectation;
+pub mod inspect;
 pub mod observe;
 pub mod plan;
+pub mod prune;
 mod pushdown;
 pub mod query;
 pub mod relation;
 pub mod runner;
 mod scan;
 pub mod session;
+pub mod state_source;
 pub mod stateful;
 
 pub use datafusion_error::{from_datafusion, to_datafusion};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::TableProvider;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, col};
@@ -25,7 +25,7 @@ use crate::expectation::{Checks, Expectation, ExpectationExec};
 use crate::observe::{self, Observed};
 use crate::relation::{BoundRelation, BoundSource, Input, StreamRelation, TableRelation};
 use crate::scan::{QuarantineSlot, SplitFeed, Volume};
-use crate::stateful::{Bind, TimeFlow, allowed, rewrite};
+use crate::stateful::{Bind, TimeFlow, Watermark, allowed, rewrite};
 use crate::{from_datafusion, to_datafusion};
 
 /// A query's plan, built once, with the handles through which each batch is fed into it.
@@ -124,7 +124,8 @@ pub(crate) async fn prepare(plan: LogicalPlan, preparation: Preparation<'_>) -> 
                 let index = *bound
                     .get(&identity(&provider))
                     .ok_or_else(|| to_datafusion(Error::internal("a stream was not bound to its source")))?;
-                (Input::Source(index), stream.provider.names().first().copied().unwrap_or("stream").to_owned(), Volume::Unbounded)
+                let label = stream.provider.names().first().copied().unwrap_or("stream").to_owned();
+                (Input::Source(index), label, Volume::Unbounded(index))
             } else if let Some(table) = any.downcast_ref::<TableRelation>() {
                 (Input::Table(table.table.clone()), table.label.clone(), Volume::Bytes(table.size_bytes))
             } else {
@@ -199,6 +200,18 @@ fn identity(provider: &Arc<dyn TableProvider>) -> usize {
 /// Those of walking the plan.
 pub fn is_streaming(plan: &LogicalPlan) -> Result<bool> {
     streams(plan).map(|streams| !streams.is_empty())
+}
+
+/// Whether a plan watches the event time of a stream.
+///
+/// # Errors
+/// Those of walking the plan.
+pub fn watches_event_time(plan: &LogicalPlan) -> Result<bool> {
+    let watermark = |node: &LogicalPlan| match node {
+        LogicalPlan::Extension(extension) => Ok(extension.node.as_any().is::<Watermark>()),
+        _ => Ok(false),
+    };
+    plan.exists(watermark).map_err(from_datafusion)
 }
 
 /// The formats of the streams that a plan reads, each as often as there are streams of it.

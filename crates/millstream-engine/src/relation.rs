@@ -79,7 +79,7 @@ impl TableProvider for TableRelation {
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         // A plain DataFusion query over the table: read the splits that are there now.
         let feed = Arc::new(SplitFeed::default());
-        feed.fill(self.table.scan().await.map_err(crate::to_datafusion)?);
+        feed.fill(self.table.scan().await.map_err(crate::to_datafusion)?, 0);
         let quarantine = QuarantineSlot::new(Arc::new(millstream_core::quarantine::Discard));
         let input = BoundRelation {
             label: self.label.clone(),

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, stats::Precision};
@@ -28,20 +28,25 @@ use parking_lot::Mutex;
 
 use crate::to_datafusion;
 
+/// The column that says which split a row is from, by a number that the split has in its batch.
+pub(crate) const ORIGIN: &str = "__origin";
+
 /// Hands the splits of one batch to the tasks of a scan. Every task takes the next one when it is done with its last, so that uneven
 /// splits do not leave a core idle.
 #[derive(Debug, Default)]
 pub(crate) struct SplitFeed {
-    queue: Mutex<VecDeque<Arc<dyn Split>>>,
+    /// With the number of each split.
+    queue: Mutex<VecDeque<(u32, Arc<dyn Split>)>>,
     rows: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl SplitFeed {
-    /// Starts a batch: its splits, largest first so that the last to finish is short.
-    pub(crate) fn fill(&self, mut splits: Vec<Arc<dyn Split>>) {
-        splits.sort_by_key(|split| std::cmp::Reverse(split.size_bytes()));
-        self.bytes.store(splits.iter().map(|split| split.size_bytes()).sum(), Ordering::Relaxed);
+    /// Starts a batch: its splits, numbered from `first` on as they are given, largest first so that the last to finish is short.
+    pub(crate) fn fill(&self, splits: Vec<Arc<dyn Split>>, first: u32) {
+        let mut splits: Vec<(u32, Arc<dyn Split>)> = (first..).zip(splits).collect();
+        splits.sort_by_key(|(_, split)| std::cmp::Reverse(split.size_bytes()));
+        self.bytes.store(splits.iter().map(|(_, split)| split.size_bytes()).sum(), Ordering::Relaxed);
         self.rows.store(0, Ordering::Relaxed);
         *self.queue.lock() = splits.into();
     }
@@ -51,7 +56,7 @@ impl SplitFeed {
         self.rows.load(Ordering::Relaxed)
     }
 
-    fn next(&self) -> Option<Arc<dyn Split>> {
+    fn next(&self) -> Option<(u32, Arc<dyn Split>)> {
         self.queue.lock().pop_front()
     }
 }
@@ -83,8 +88,8 @@ impl fmt::Debug for QuarantineSlot {
 /// About how much a scan will give, which decides the sides of joins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Volume {
-    /// A stream: always the larger side, which is probed and never held in memory.
-    Unbounded,
+    /// A stream, which the source at this index gives: always the larger side, which is probed and never held in memory.
+    Unbounded(usize),
     /// A table of about this many bytes.
     Bytes(u64),
 }
@@ -114,6 +119,8 @@ impl Reading {
 #[derive(Debug)]
 pub(crate) struct SplitScanExec {
     label: String,
+    /// Whether the last column is [`ORIGIN`].
+    origin: bool,
     feed: Arc<SplitFeed>,
     quarantine: QuarantineSlot,
     reading: Reading,
@@ -138,7 +145,49 @@ impl SplitScanExec {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::NonCooperative);
-        SplitScanExec { label, feed, quarantine, reading, volume, properties: Arc::new(properties) }
+        SplitScanExec { label, origin: false, feed, quarantine, reading, volume, properties: Arc::new(properties) }
+    }
+
+    /// The same scan with [`ORIGIN`] as its last column.
+    pub(crate) fn with_origin(&self) -> Self {
+        let schema = self.properties.eq_properties.schema();
+        let origin = Arc::new(Field::new(ORIGIN, DataType::UInt32, false));
+        let fields: Vec<_> = schema.fields().iter().cloned().chain([origin]).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            self.properties.partitioning.clone(),
+            self.properties.emission_type,
+            self.properties.boundedness,
+        )
+        .with_scheduling_type(SchedulingType::NonCooperative);
+        SplitScanExec {
+            label: self.label.clone(),
+            origin: true,
+            feed: self.feed.clone(),
+            quarantine: self.quarantine.clone(),
+            reading: self.reading.clone(),
+            volume: self.volume,
+            properties: Arc::new(properties),
+        }
+    }
+
+    /// The number of the source, if it reads a stream.
+    pub(crate) fn source(&self) -> Option<usize> {
+        match self.volume {
+            Volume::Unbounded(source) => Some(source),
+            Volume::Bytes(_) => None,
+        }
+    }
+
+    /// The condition without which a row does not count as read, as text.
+    pub(crate) fn condition(&self) -> Option<String> {
+        self.reading.condition.as_ref().map(ToString::to_string)
+    }
+
+    /// How the relation is called.
+    pub(crate) fn label(&self) -> &str {
+        &self.label
     }
 
     /// Whether there are splits that nobody has begun to read.
@@ -148,7 +197,7 @@ impl SplitScanExec {
 
     /// Whether it reads a stream, and not a table.
     pub(crate) fn is_stream(&self) -> bool {
-        matches!(self.volume, Volume::Unbounded)
+        self.source().is_some()
     }
 }
 
@@ -200,9 +249,16 @@ impl ExecutionPlan for SplitScanExec {
             move || feed.next()
         }));
         let reading = self.reading.clone();
+        let with_origin = self.origin.then(|| self.schema());
         let rows = splits
-            .flat_map(move |split| split.read(read.clone()))
-            .map(move |batch| reading.counted(batch.map_err(to_datafusion)?))
+            .flat_map(move |(number, split)| split.read(read.clone()).map(move |batch| (number, batch)))
+            .map(move |(number, batch)| {
+                let batch = reading.counted(batch.map_err(to_datafusion)?)?;
+                match &with_origin {
+                    Some(schema) => originating(&batch, number, schema),
+                    None => Ok(batch),
+                }
+            })
             .inspect_ok(move |batch| {
                 feed.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
             });
@@ -212,11 +268,18 @@ impl ExecutionPlan for SplitScanExec {
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> DfResult<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.schema());
         let bytes = match self.volume {
-            Volume::Unbounded => 1 << 50,
+            Volume::Unbounded(_) => 1 << 50,
             Volume::Bytes(bytes) => usize::try_from(bytes).map_err(|error| DataFusionError::External(Box::new(error)))?,
         };
         statistics.total_byte_size = Precision::Inexact(bytes);
         statistics.num_rows = Precision::Inexact(bytes / 64);
         Ok(Arc::new(statistics))
     }
+}
+
+/// The rows with the number of their split as a last column.
+fn originating(rows: &RecordBatch, number: u32, schema: &SchemaRef) -> DfResult<RecordBatch> {
+    let origin = Arc::new(UInt32Array::from_value(number, rows.num_rows()));
+    let columns = rows.columns().iter().cloned().chain([origin as _]).collect();
+    RecordBatch::try_new(schema.clone(), columns).map_err(DataFusionError::from)
 }

@@ -5,9 +5,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use millstream_checkpoint::reader::CheckpointReader;
 use millstream_checkpoint::store::{self, FileOps, Privacy, StoreOptions};
 use millstream_connectors::console::{ConsoleOutput, ConsoleProvider};
-use millstream_connectors::delta::{DeltaSinkProvider, DeltaSourceProvider};
+use millstream_connectors::delta::{DeltaSinkProvider, DeltaSourceProvider, DeltaTables};
 use millstream_connectors::files::FilesProvider;
 use millstream_connectors::files::sink::FileSinkProvider;
 use millstream_connectors::memory::{MemoryProvider, MemoryTables};
@@ -21,6 +22,7 @@ use millstream_core::registry::{Registry, SinkProvider, WriteRequest};
 use millstream_core::sink::Sink;
 use millstream_core::{Clock, Error, ErrorKind, Ids, Result};
 use millstream_engine::query::CheckpointLocation;
+use millstream_engine::state_source::{OpenReader, StateMetadataProvider, StateStoreProvider};
 use millstream_engine::{Session, SessionOptions};
 use object_store::ObjectStore;
 
@@ -99,6 +101,15 @@ impl Wiring {
         Ok(CheckpointLocation { store: (self.decorator.0)(store), root, url })
     }
 
+    /// Opens a checkpoint for looking at it only.
+    ///
+    /// # Errors
+    /// `INVALID_LOCATION`.
+    pub fn checkpoint_reader(&self, place: &str) -> Result<CheckpointReader> {
+        let (store, root, url) = store::open(place, Privacy::Private, &self.stores)?;
+        Ok(CheckpointReader::new((self.decorator.0)(store), root, url, self.clock.clone()))
+    }
+
     /// Opens the root of a pipeline's tables and checkpoints.
     ///
     /// # Errors
@@ -123,10 +134,15 @@ impl Wiring {
         registry.add_source(Arc::new(RateMicroBatchProvider::new()));
         registry.add_source(Arc::new(SocketProvider::new()));
         registry.add_source(Arc::new(MemoryProvider::new(self.memory.clone())));
+        let wiring = self.clone();
+        let reader: Arc<OpenReader> = Arc::new(move |place| wiring.checkpoint_reader(place));
+        registry.add_source(Arc::new(StateStoreProvider::new(reader.clone())));
+        registry.add_source(Arc::new(StateMetadataProvider::new(reader)));
         let settled = |provider: Arc<dyn SinkProvider>, log: &'static str| Arc::new(Settled { provider, log, stores: self.stores.clone() });
         for files in FileSinkProvider::all(&storage, clock, ids) {
             registry.add_sink(settled(files, "_spark_metadata"));
         }
+        registry.add_versioned(Arc::new(DeltaTables::new(storage.clone(), clock.clone(), ids.clone())));
         registry.add_sink(settled(Arc::new(DeltaSinkProvider::new(storage, clock.clone(), ids.clone())), "_delta_log"));
         registry.add_sink(Arc::new(MemoryProvider::new(self.memory.clone())));
         registry.add_sink(Arc::new(ConsoleProvider::new(ConsoleOutput::new(console))));

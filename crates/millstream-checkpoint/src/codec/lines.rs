@@ -1,7 +1,8 @@
 //! `sources/<name>/N` and `N.compact`: `v1`, then one entry per line, no line break at the end, in Spark's `HDFSMetadataLog` format.
 //!
-//! Where the first entry is a JSON object, the checksum of the file is one more field of it, taken out again when it is read. Entries in
-//! another form have no checksum. A batch without entries, which Spark never writes, is a line with nothing but the checksum.
+//! Where the first entry is a JSON object, the checksum of the file is white space in it, taken out again when it is read. Files of the first
+//! releases have it as one more field of the entry, and are read. Entries in another form have no checksum. A batch without entries, which
+//! Spark never writes, is a line with nothing but the checksum, as a field.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -24,12 +25,7 @@ pub(crate) fn encode(earlier: &[Vec<Bytes>], entries: &[String]) -> Vec<Bytes> {
     let end = first.iter().position(|byte| *byte == b'\n').unwrap_or(first.len());
     let mut rest: Vec<Bytes> = [first.slice(end..)].into_iter().chain(parts).collect();
     let head = match std::str::from_utf8(&first[..end]).ok().and_then(|entry| entry.strip_suffix('}')) {
-        Some(open) if open.starts_with('{') => {
-            let comma = if open.trim_end().len() > 1 { "," } else { "" };
-            let mut head = format!("v1\n{open}{comma}{}{}", facts_open(), check::blank_field());
-            check::seal(&mut head, &rest);
-            Bytes::from(head)
-        }
+        Some(open) if open.starts_with('{') => check::seal_with_blanks(&format!("v1\n{open}"), &rest).into(),
         _ => [b"v1\n", &first[..end]].concat().into(),
     };
     rest.insert(0, head);
@@ -57,7 +53,15 @@ pub(crate) fn body(bytes: &Bytes) -> Result<Vec<Bytes>, Flaw> {
             return Err(if cut { Flaw::Torn(what) } else { Flaw::Damaged(what) });
         }
         (Seal::Absent, Some(_)) => return Err(Flaw::Damaged("its checksum cannot be found".into())),
-        (Seal::Absent, None) => return unsealed(bytes.slice(start..)),
+        (Seal::Absent, None) => match check::verify_blanks(bytes, line_end) {
+            Seal::Absent => return unsealed(bytes.slice(start..)),
+            Seal::CutOff => return Err(Flaw::Torn("it is shorter than it was written".into())),
+            Seal::Changed => return Err(Flaw::Damaged("its checksum does not match".into())),
+            Seal::Intact => {
+                let open = check::blanks(bytes, line_end).map_or(line, |blanks| &line[..blanks.start - start]);
+                format!("{open}}}")
+            }
+        },
         (Seal::Intact, None) => return Err(Flaw::Damaged("its checksum is not where it belongs".into())),
         (Seal::Intact, Some(_)) if line.starts_with(&no_entries()) => return Ok(Vec::new()),
         (Seal::Intact, Some(mark)) => format!("{}}}", line[..mark].strip_suffix(',').unwrap_or(&line[..mark])),

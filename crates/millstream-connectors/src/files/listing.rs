@@ -35,6 +35,8 @@ pub(crate) struct Found {
     directories: Vec<Directory>,
     by_url: HashMap<String, usize>,
     files: Vec<(usize, FileStatus)>,
+    /// When the last of the files came to be there under its name, where that is known.
+    pub(crate) newest_arrival_ms: Option<i64>,
 }
 
 /// A directory that holds files.
@@ -73,6 +75,8 @@ pub(crate) struct Listing {
     pub(crate) partitions: Vec<Vec<PartitionKey>>,
     /// Whether there is any file that counts, skipped ones included.
     pub(crate) any: bool,
+    /// When the last of `files` came to be there under its name (milliseconds since 1970), where that is known.
+    pub(crate) newest_arrival_ms: Option<i64>,
 }
 
 /// One path that the user named.
@@ -282,6 +286,7 @@ impl Lister {
         let mut listing = Listing::default();
         for input in &self.inputs {
             let found = input.find(&self.selection, &skip).await?;
+            listing.newest_arrival_ms = listing.newest_arrival_ms.max(found.newest_arrival_ms);
             self.arrange(input, found, &mut listing)?;
         }
         if let Some(root) = manifest_root.filter(|_| listing.any) {

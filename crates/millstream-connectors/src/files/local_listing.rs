@@ -150,6 +150,7 @@ impl Walk<'_> {
         if self.selection.admits_time(modified_ms) {
             let directory = self.found.directory(directory, top);
             self.found.file(directory, FileStatus { url, size: metadata.len(), modified_ms });
+            self.found.newest_arrival_ms = self.found.newest_arrival_ms.max(arrival_ms(&metadata));
         }
         Ok(())
     }
@@ -162,6 +163,19 @@ pub(crate) fn modified_ms(metadata: &Metadata) -> i64 {
         Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_nanos().div_ceil(1_000_000)).map_or(i64::MIN, |ms| -ms),
     }
+}
+
+/// When the file came to be there as it is now. Unlike the modification time it cannot be set, and moving a file renews it.
+#[cfg(unix)]
+fn arrival_ms(metadata: &Metadata) -> Option<i64> {
+    use std::os::unix::fs::MetadataExt;
+    Some(metadata.ctime().saturating_mul(1000).saturating_add(metadata.ctime_nsec() / 1_000_000))
+}
+
+/// When the file came to be there as it is now: not known here.
+#[cfg(not(unix))]
+fn arrival_ms(_: &Metadata) -> Option<i64> {
+    None
 }
 
 fn open(path: &Path) -> Result<Option<ReadDir>> {

@@ -25,6 +25,7 @@ mod tests;
 pub use metadata::{HIDDEN_COLUMN_KEY, METADATA_COLUMN, is_hidden};
 pub use source::FileSource;
 pub use table::FileTable;
+pub(crate) use uri::shown_path;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use millstream_core::registry::{ReadRequest, SourceContext, SourceProvider};
 use millstream_core::source::{Source, Table};
-use millstream_core::{Error, OptionSpec, Result};
+use millstream_core::{Error, OptionSpec, Result, variant};
 
 use crate::formats::{self, FileFormat};
 use crate::storage::Storage;
@@ -143,6 +144,8 @@ fn nullable(field: &Field) -> Field {
 fn nullable_type(data_type: &DataType) -> DataType {
     let inner = |field: &FieldRef| Arc::new(nullable(field));
     match data_type {
+        // The bytes of a variant are never null.
+        DataType::Struct(_) if *data_type == variant::data_type() => data_type.clone(),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         DataType::List(element) => DataType::List(inner(element)),
         DataType::LargeList(element) => DataType::LargeList(inner(element)),
@@ -181,7 +184,7 @@ impl SourceProvider for FilesProvider {
             }
         }
         let options = &request.options;
-        let given = request.schema.is_some() || self.format.fixed_schema().is_some() || options.get("singleVariantColumn").is_some();
+        let given = request.schema.is_some() || !self.format.streams_need_schema(options);
         if streaming && !given && !options.bool("schemaInference", false)? {
             return Err(Error::invalid(
                 "_LEGACY_ERROR_TEMP_2048",

@@ -178,6 +178,7 @@ impl Scan {
                 }
             };
             let file = self.lister.root_of(&status.url)?.file_ref(&status.url, status.size)?;
+            let file = FileRef { modified_ms: status.modified_ms, ..file };
             planned.push(PlannedFile { status, file, layout, missing });
         }
         Ok(self.pack(planned))

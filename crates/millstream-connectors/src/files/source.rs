@@ -20,7 +20,7 @@ use super::log::{self, LogEntry, SeenFiles};
 use super::options::{CleanSource, StreamOptions};
 use super::scan::Scan;
 use super::uri;
-use super::watch::Watch;
+use super::watch::{MOST_CHANGES, QUIET, Watch};
 
 /// Batches of the log whose files are remembered as they were listed, so that planning them asks nothing of the store.
 const REMEMBERED_BATCHES: usize = 4;
@@ -47,6 +47,8 @@ struct State {
     /// The next batch of the log.
     next: u64,
     backlog: Backlog,
+    /// Whether the last look found something to read.
+    busy: bool,
     /// Files of the newest batches of the log.
     recent: BTreeMap<u64, Vec<FileStatus>>,
     /// The first batch of the log that may not have been cleaned up.
@@ -91,6 +93,7 @@ impl FileSource {
             state: tokio::sync::Mutex::new(State {
                 next,
                 backlog: Backlog::new(&options),
+                busy: false,
                 recent: BTreeMap::new(),
                 uncleaned: 0,
                 committed: 0,
@@ -102,8 +105,8 @@ impl FileSource {
         })
     }
 
-    /// Lists the files that were not read and offers them to the backlog.
-    async fn list(&self, state: &mut State) -> Result<()> {
+    /// Lists the files that were not read and offers them to the backlog. Gives the time at which the last of them arrived, if it is known.
+    async fn list(&self, state: &mut State) -> Result<Option<i64>> {
         let seen = self.seen.clone();
         let listing = self.lister.list(Some(Arc::new(move |url: &str| seen.read().contains(url)))).await?;
         if self.lister.reads_manifest() && self.options.clean != CleanSource::Off {
@@ -121,6 +124,24 @@ impl FileSource {
             self.watch.found();
         }
         state.backlog.offer(files);
+        Ok(listing.newest_arrival_ms)
+    }
+
+    /// Lists as [`FileSource::list`] does. Where nothing was waiting and the first file has only just come, those that come with it are
+    /// waited for. A busy source finds them in its next batch.
+    async fn list_settled(&self, state: &mut State, limit: &ReadLimit) -> Result<()> {
+        let mut newest_ms = self.list(state).await?;
+        if state.busy || !takes_several(limit) {
+            return Ok(());
+        }
+        for _ in 0..MOST_CHANGES {
+            let age_ms = newest_ms.map(|newest_ms| self.context.clock.now_ms().saturating_sub(newest_ms));
+            if age_ms.is_none_or(|age_ms| age_ms < 0 || u128::from(age_ms.unsigned_abs()) >= QUIET.as_millis()) {
+                break;
+            }
+            self.context.clock.sleep(QUIET).await;
+            newest_ms = self.list(state).await?;
+        }
         Ok(())
     }
 
@@ -210,6 +231,11 @@ impl FileSource {
     }
 }
 
+/// Whether a batch can have more than one file.
+fn takes_several(limit: &ReadLimit) -> bool {
+    limit.max_files() != Some(1)
+}
+
 fn found(entry: LogEntry, size: u64, modified_ms: i64) -> (FileStatus, bool) {
     if modified_ms != entry.timestamp {
         tracing::warn!(file = %entry.path, "the file was written again after it had been planned; it is read as it is now");
@@ -284,9 +310,10 @@ impl Source for FileSource {
         let planned_before = state.next > after && *limit != ReadLimit::AllAvailable;
         if !planned_before {
             if state.backlog.needs_listing() {
-                self.list(&mut state).await?;
+                self.list_settled(&mut state, limit).await?;
             }
             let batch = state.backlog.take(limit);
+            state.busy = !batch.is_empty();
             if !batch.is_empty() {
                 self.write_log(&mut state, batch).await?;
             }
@@ -335,7 +362,7 @@ impl Source for FileSource {
 
     async fn changed(&self) {
         if !self.report.lock().more {
-            self.watch.changed(self.context.clock.as_ref()).await;
+            self.watch.changed(self.context.clock.as_ref(), takes_several(&self.options.read_limit())).await;
         }
     }
 

@@ -81,6 +81,14 @@ pub(crate) fn parent_of(url: &str) -> &str {
     url.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
+/// A URL as Hadoop shows the path: `file:/data/in`, unescaped.
+pub(crate) fn shown_path(url: &str) -> String {
+    match url.strip_prefix("file://") {
+        Some(path) => format!("file:{}", if path.is_empty() { "/".to_owned() } else { decode_text(path) }),
+        None => decode_text(url),
+    }
+}
+
 /// A directory (or single file) from which files are addressed.
 #[derive(Clone, Debug)]
 pub(crate) struct Root {
@@ -111,12 +119,9 @@ impl Root {
         Ok(Root { url, store: location.store.clone(), path: location.path.clone(), local })
     }
 
-    /// How Spark's reports name it: `file:/data/in`, unescaped.
+    /// How Spark's reports name it.
     pub(crate) fn display(&self) -> String {
-        match self.url.strip_prefix("file://") {
-            Some(path) => format!("file:{}", if path.is_empty() { "/".to_owned() } else { decode_text(path) }),
-            None => decode_text(&self.url),
-        }
+        shown_path(&self.url)
     }
 
     /// The encoded part of a file's URL below this root (empty for the root itself), or `None` when it lies elsewhere.
@@ -142,14 +147,14 @@ impl Root {
                 (root, text) => format!("{root}/{text}"),
             };
             if let Ok(path) = Path::parse(&inside) {
-                return Ok(FileRef { store: self.store.clone(), path, url: url.to_owned(), size });
+                return Ok(FileRef { store: self.store.clone(), path, url: url.to_owned(), size, modified_ms: 0 });
             }
         }
         let Some(root) = &self.local else {
             return Err(Error::invalid("INVALID_LOCATION", format!("the store of {url} cannot address a file of that name: rename it")));
         };
         let (store, path) = LocalFile::open(root.join(super::local_file::path_from_bytes(bytes)));
-        Ok(FileRef { store: Arc::new(store), path, url: url.to_owned(), size })
+        Ok(FileRef { store: Arc::new(store), path, url: url.to_owned(), size, modified_ms: 0 })
     }
 }
 

@@ -15,6 +15,12 @@ use super::listing::is_hidden;
 /// The pause before the first look after something was found.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// How long it must be quiet after a change before the source looks: files mostly come in company, and one batch is cheaper than many.
+pub(crate) const QUIET: Duration = Duration::from_millis(5);
+
+/// How many changes in a row are waited out at most.
+pub(crate) const MOST_CHANGES: usize = 4;
+
 /// The pause after many looks in vain.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -58,8 +64,8 @@ impl Watch {
         self.state.lock().pause = SHORTEST_PAUSE;
     }
 
-    /// Completes when it is worth listing again.
-    pub(crate) async fn changed(&self, clock: &dyn Clock) {
+    /// Completes when it is worth listing again: at a change, or with `settle` when it was quiet after it.
+    pub(crate) async fn changed(&self, clock: &dyn Clock, settle: bool) {
         if self.start_watching().await {
             // What happened before the watch began was not heard.
             return;
@@ -70,6 +76,13 @@ impl Watch {
             () = clock.sleep(pause) => {
                 let mut state = self.state.lock();
                 state.pause = (state.pause * 2).min(LONGEST_PAUSE);
+                return;
+            }
+        }
+        for _ in 0..if settle { MOST_CHANGES } else { 0 } {
+            tokio::select! {
+                () = self.signal.notified() => {}
+                () = clock.sleep(QUIET) => return,
             }
         }
     }

@@ -5,6 +5,7 @@
 //! every record whose text is not kept in one of those columns.
 
 pub mod avro;
+pub mod binary;
 pub mod csv;
 pub mod input;
 pub mod json;
@@ -12,6 +13,7 @@ pub mod lines;
 mod merge;
 pub mod orc;
 pub mod parquet;
+mod plan;
 mod positioned;
 #[cfg(test)]
 mod reading;
@@ -20,6 +22,7 @@ mod resolve;
 pub mod text;
 pub mod values;
 pub mod write;
+pub mod xml;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -42,6 +45,8 @@ pub struct FileRef {
     pub url: String,
     /// The size in bytes when it was listed.
     pub size: u64,
+    /// When it was last modified, milliseconds since 1970, as it was listed; 0 where nobody asked.
+    pub modified_ms: i64,
 }
 
 /// A file format.
@@ -56,6 +61,11 @@ pub trait FileFormat: Debug + Send + Sync {
     /// The schema of a file whose schema is fixed (`text`: one column `value`), or `None`.
     fn fixed_schema(&self) -> Option<SchemaRef> {
         None
+    }
+
+    /// Whether a stream with these options has to be given a schema, unless inference is allowed.
+    fn streams_need_schema(&self, _options: &Options) -> bool {
+        self.fixed_schema().is_none()
     }
 
     /// Whether conditions on columns are decided while rows are parsed, so that other rows do not count as read.
@@ -89,6 +99,8 @@ pub fn all() -> Vec<Arc<dyn FileFormat>> {
         Arc::new(parquet::Parquet),
         Arc::new(avro::Avro),
         Arc::new(orc::Orc),
+        Arc::new(xml::Xml),
+        Arc::new(binary::BinaryFile),
     ]
 }
 
@@ -98,7 +110,10 @@ pub fn all() -> Vec<Arc<dyn FileFormat>> {
 /// `DATA_SOURCE_NOT_FOUND`.
 pub fn find(name: &str) -> Result<Arc<dyn FileFormat>> {
     all().into_iter().find(|format| format.names().iter().any(|known| known.eq_ignore_ascii_case(name))).ok_or_else(|| {
-        Error::invalid("DATA_SOURCE_NOT_FOUND", format!("there is no file format '{name}': use json, csv, text, parquet, avro or orc"))
-            .with_sqlstate("42K02")
+        Error::invalid(
+            "DATA_SOURCE_NOT_FOUND",
+            format!("there is no file format '{name}': use json, csv, xml, text, parquet, avro, orc or binaryFile"),
+        )
+        .with_sqlstate("42K02")
     })
 }

@@ -33,7 +33,7 @@ pub(super) async fn remote(name: &str, content: &[u8]) -> FileRef {
     let store = Arc::new(InMemory::new());
     let path = Path::from(name);
     store.put(&path, content.to_vec().into()).await.unwrap();
-    FileRef { store: store as Arc<dyn ObjectStore>, path, url: format!("memory:///{name}"), size: content.len() as u64 }
+    FileRef { store: store as Arc<dyn ObjectStore>, path, url: format!("memory:///{name}"), size: content.len() as u64, modified_ms: 0 }
 }
 
 /// A file of this machine.
@@ -45,6 +45,7 @@ pub(super) fn local(folder: &FilePath, name: &str, content: &[u8]) -> FileRef {
         path: Path::from_absolute_path(&path).unwrap(),
         url: url::Url::from_file_path(&path).unwrap().to_string(),
         size: content.len() as u64,
+        modified_ms: 0,
     }
 }
 

@@ -3,6 +3,7 @@
 //! The offending top-level fields are its keys and `_file_path` is the file's URL; a row without offending fields has null. Strings are
 //! kept as JSON strings, numbers and truth values as they are written, objects and arrays as JSON text inside a string.
 
+use millstream_core::json::quote;
 use millstream_core::options::OptionKind;
 use millstream_core::{OptionSpec, Options};
 
@@ -64,29 +65,6 @@ impl Rescue {
         quote(name, &mut self.json);
         self.json.push(b':');
     }
-}
-
-/// Appends text as a JSON string in quotes, escaping what must be escaped as Jackson does. Bytes that are not ASCII are left as they are.
-pub fn quote(text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    for byte in text {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x0c => out.extend_from_slice(b"\\f"),
-            0x00..=0x1f => {
-                const HEX: &[u8; 16] = b"0123456789ABCDEF";
-                out.extend_from_slice(b"\\u00");
-                out.extend([byte >> 4, byte & 15].map(|half| HEX.get(usize::from(half)).copied().unwrap_or(b'0')));
-            }
-            other => out.push(*other),
-        }
-    }
-    out.push(b'"');
 }
 
 #[cfg(test)]

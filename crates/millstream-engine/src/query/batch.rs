@@ -3,10 +3,13 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use millstream_checkpoint::state::StateFile;
 use millstream_checkpoint::{Checkpoint, StateKind};
+use millstream_core::lateness::Tally;
 use millstream_core::offset::Offset;
 use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Sink};
 use millstream_core::source::Split;
@@ -20,13 +23,14 @@ use tokio_util::sync::CancellationToken;
 use super::discard::Discard;
 use super::quarantine::BatchQuarantine;
 use super::report::{SourceCount, Timer};
+use super::side_table::SideTable;
 use crate::from_datafusion;
 use crate::observe::Observed;
 use crate::plan::PreparedPlan;
 use crate::relation::Input;
 use crate::runner::BatchRunner;
 use crate::scan::SplitFeed;
-use crate::stateful::{changes, unread_inputs};
+use crate::stateful::{LateRows, changes, late_rows_schema, unread_inputs};
 
 /// The rows that the running batch has read so far, readable while it runs.
 #[derive(Debug, Default)]
@@ -53,6 +57,8 @@ pub(super) struct BatchRun {
     pub(super) context: Arc<TaskContext>,
     pub(super) sink: Arc<dyn Sink>,
     pub(super) quarantine: Option<Arc<dyn Sink>>,
+    /// Where late rows go; they are only counted without it.
+    pub(super) late_rows: Option<Arc<dyn Sink>>,
     pub(super) mode: OutputMode,
     pub(super) query_id: uuid::Uuid,
     pub(super) clock: Arc<dyn Clock>,
@@ -81,6 +87,8 @@ pub(super) struct BatchOutcome {
     pub(super) observed: std::collections::BTreeMap<String, Value>,
     /// The files of state that the batch made durable.
     pub(super) state: Vec<StateFile>,
+    /// Rows by how far behind they were, and those that were late: by source and partition.
+    pub(super) lateness: Vec<(Option<usize>, Option<String>, Tally)>,
 }
 
 impl BatchRun {
@@ -113,12 +121,13 @@ impl BatchRun {
         let sink: Arc<dyn Sink> = if written { Arc::new(Discard) } else { self.sink.clone() };
 
         let mut outcome = BatchOutcome::default();
-        let mut quarantine = BatchQuarantine::open(self.quarantine.clone(), &info).await?;
+        let mut quarantine = BatchQuarantine::open(self.quarantine.clone(), &info);
         self.feed(batch, &quarantine, &mut outcome).await?;
         timer.lap("getBatch");
         self.plan.time.set(batch.timestamp_ms);
         self.plan.checks.reset();
-        self.plan.flow.begin(batch.watermarks)?;
+        self.plan.flow.begin(batch.watermarks, batch.id)?;
+        let late_rows = self.open_late_rows(&info);
         let physical = self.plan.reset()?;
         timer.lap("queryPlanning");
         crash::point("batch.planned");
@@ -142,6 +151,7 @@ impl BatchRun {
         for input in &self.plan.inputs {
             input.quarantine.set(Arc::new(millstream_core::quarantine::Discard));
         }
+        self.plan.flow.send_late_rows(None);
         let (parts, state) = computed?;
         crash::point("batch.computed");
 
@@ -162,6 +172,9 @@ impl BatchRun {
         timer.wait(self.clock.monotonic_ns().saturating_sub(waited));
 
         quarantine.commit().await?;
+        if let Some(late_rows) = late_rows {
+            late_rows.commit().await?;
+        }
         for (index, count) in outcome.sources.iter_mut().enumerate() {
             count.rows = self
                 .plan
@@ -172,6 +185,7 @@ impl BatchRun {
                 .sum();
         }
         outcome.quarantined = quarantine.counts();
+        outcome.lateness = self.plan.flow.lateness();
         outcome.expectations = self.plan.checks.counts();
         outcome.observed = self.plan.observed()?.iter().map(|observed| (observed.name.clone(), (self.describe)(observed))).collect();
         outcome.committed = self.interruptible(sink.commit(&info, parts), cancel).await?;
@@ -203,6 +217,26 @@ impl BatchRun {
         if self.plan.flow.operators.is_empty() { Ok(None) } else { changes(&self.plan.flow, info.batch_id) }
     }
 
+    /// Opens the table of late rows, where there is one, and tells the operators.
+    fn open_late_rows(&self, info: &BatchInfo) -> Option<SideTable> {
+        let sink = self.late_rows.clone()?;
+        let points = ["late_rows.commit.before", "late_rows.commit.after"];
+        let together = |batches: &[RecordBatch]| {
+            concat_batches(&late_rows_schema(), batches)
+                .map_err(|error| Error::internal("late rows do not fit their table").caused_by(error))
+        };
+        let (table, queue) = SideTable::open(sink, info, late_rows_schema(), points, together);
+        let sources = self.plan.sources.iter().map(|bound| bound.source.description()).collect();
+        self.plan.flow.send_late_rows(Some(&LateRows {
+            queue,
+            origins: self.plan.flow.origins.clone(),
+            sources: Arc::new(sources),
+            query_id: info.query_id.to_string(),
+            batch_id: info.batch_id,
+        }));
+        Some(table)
+    }
+
     /// Gives every scan of the plan its splits.
     async fn feed(&self, batch: &BatchPlan, quarantine: &BatchQuarantine, outcome: &mut BatchOutcome) -> Result<()> {
         let mut splits: Vec<Vec<Arc<dyn Split>>> = Vec::with_capacity(self.plan.sources.len());
@@ -216,14 +250,20 @@ impl BatchRun {
             outcome.sources.push(SourceCount::default());
             splits.push(planned);
         }
+        self.plan.flow.origins.clear();
         for input in &self.plan.inputs {
             match &input.input {
                 Input::Source(index) => {
                     let bound = self.plan.sources.get(*index).ok_or_else(|| Error::internal("a scan names a source that is not there"))?;
                     input.quarantine.set(quarantine.of_source(&bound.source.description()));
-                    input.feed.fill(splits.get(*index).cloned().unwrap_or_default());
+                    let splits = splits.get(*index).cloned().unwrap_or_default();
+                    let first = match self.plan.flow.counts_origins() {
+                        true => self.plan.flow.origins.add(*index, splits.iter().map(|split| split.label().to_owned())),
+                        false => 0,
+                    };
+                    input.feed.fill(splits, first);
                 }
-                Input::Table(table) => input.feed.fill(table.scan().await?),
+                Input::Table(table) => input.feed.fill(table.scan().await?, 0),
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{self, select_all};
-use millstream_checkpoint::Checkpoint;
+use millstream_checkpoint::{Checkpoint, facts};
 use millstream_core::offset::Offset;
 use millstream_core::recovery::{CommitRecord, OffsetRecord, Resume};
 use millstream_core::watermark::{Policy, Tracker, Watermarks};
@@ -14,6 +14,8 @@ use millstream_core::{Clock, Error, ReadLimit, Result, Trigger, crash};
 use tokio::task::JoinHandle;
 
 use super::batch::{BatchOutcome, BatchPlan, BatchRun, durable};
+use super::event_time::EventTimeFacts;
+use super::launch::FINGERPRINT;
 use super::report::{Timer, TriggerFacts, report};
 use super::{QueryEvent, QueryListener, Shared, SourcePosition};
 use crate::stateful::Snapshots;
@@ -38,6 +40,13 @@ pub(super) struct BatchLoop {
     pub(super) next_batch: u64,
     /// Follows event time, once it is known where it stands.
     pub(super) tracker: Option<Tracker>,
+    /// How long a watermark may be without rows before it no longer holds back the others, milliseconds.
+    pub(super) idle_timeout_ms: Option<i64>,
+    /// Whether the watermarks of nodes go on where an earlier run left them.
+    pub(super) restore_watermarks: bool,
+    pub(super) event_time: EventTimeFacts,
+    /// How the query differs from the one that made the checkpoint, until that is told.
+    pub(super) changes: Vec<String>,
     pub(super) snapshots: Snapshots,
     /// Whether a batch without data runs when time has passed that closes something.
     pub(super) no_data_batches: bool,
@@ -54,17 +63,20 @@ impl BatchLoop {
     /// Runs batches until the query ends.
     pub(super) async fn drive(mut self, resume: Resume) {
         let mut outcome = self.run_all(resume).await;
+        self.shared.enter("waiting until the last commit is durable");
         if let Err(error) = self.settle().await
             && outcome.is_ok()
         {
             outcome = Err(error);
         }
+        self.shared.enter("stopping sources");
         for bound in &self.run.plan.sources {
             bound.source.stop().await;
         }
+        self.shared.enter("stopping the sink");
         self.run.sink.stop().await;
-        if let Some(quarantine) = &self.run.quarantine {
-            quarantine.stop().await;
+        for beside in self.run.quarantine.iter().chain(&self.run.late_rows) {
+            beside.stop().await;
         }
         if let Err(error) = self.checkpoint.close().await {
             tracing::warn!(%error, "the checkpoint was not closed cleanly");
@@ -127,7 +139,9 @@ impl BatchLoop {
     /// Follows event time from here on.
     fn follow(&mut self, current: Watermarks) -> Result<()> {
         let policy = self.conf.get(POLICY).map_or(Ok(Policy::default()), |policy| Policy::parse(policy))?;
-        self.tracker = Some(Tracker::new(policy, self.run.plan.flow.delays_ms(), current));
+        let nodes: &[i64] = if self.restore_watermarks { &self.event_time.watermarks_ms } else { &[] };
+        let tracker = Tracker::new(policy, self.run.plan.flow.delays_ms(), current);
+        self.tracker = Some(tracker.with_nodes(nodes).with_idle_timeout(self.idle_timeout_ms));
         Ok(())
     }
 
@@ -141,12 +155,19 @@ impl BatchLoop {
         if !self.no_data_batches || !self.ran_any {
             return Ok(false);
         }
-        self.run.plan.flow.wants_another_batch(self.watermarks().evict_ms)
+        let due = self.due_ms().is_some_and(|due| due <= self.clock.now_ms());
+        Ok(due || self.run.plan.flow.wants_another_batch(self.watermarks().evict_ms)?)
+    }
+
+    /// When a batch without data has something to do because of the time of day. A query that ends with its data does not wait for that.
+    fn due_ms(&self) -> Option<i64> {
+        if self.trigger.is_finite() || !self.no_data_batches || !self.ran_any { None } else { self.run.plan.flow.due_ms() }
     }
 
     /// Looks at the sources and runs a batch if there is something new. Returns whether it did.
     async fn trigger_once(&mut self, started_ms: i64, unlimited: bool) -> Result<bool> {
         let look = self.shared.looks.fetch_add(1, Ordering::AcqRel) + 1;
+        self.shared.enter("looking at sources");
         let mut timer = self.timer();
         let mut end = Vec::with_capacity(self.start.len());
         for (index, bound) in self.run.plan.sources.iter().enumerate() {
@@ -195,18 +216,20 @@ impl BatchLoop {
             start: self.start.clone(),
             end: record.offsets,
         };
+        self.shared.enter("running a batch");
         let ran = self.run.run(&batch, &mut planned, &self.shared.live, &self.shared.stop, &mut timer).await;
         let mut outcome = match ran {
             Ok(outcome) => outcome,
             Err(error) => {
                 // No write of this run may be under way when the query has ended.
+                self.shared.enter("waiting until the plan of the batch is durable");
                 if !planned.is_finished() {
                     drop(durable(&mut planned).await);
                 }
                 return Err(error);
             }
         };
-        let record = self.commit_record(&mut outcome).await?;
+        let record = self.commit_record(&mut outcome, batch.timestamp_ms).await?;
         self.pending_commit = Some(self.write_commit(id, record, batch.end.clone()));
         self.snapshots.make_when_due(&self.run.plan.flow, &self.checkpoint, id);
         timer.lap("commitOffsets");
@@ -221,7 +244,10 @@ impl BatchLoop {
             watermark_ms: batch.watermarks.evict_ms,
             partitions: self.partitions(),
         };
-        let progress = Arc::new(report(&self.run, &facts, &outcome, &timer));
+        let mut progress = report(&self.run, &facts, &outcome, &timer);
+        progress.millstream.query_changes = std::mem::take(&mut self.changes);
+        progress.millstream.idle_watermarks = self.tracker.as_ref().map(Tracker::idle).unwrap_or_default();
+        let progress = Arc::new(progress);
         self.shared.keep(progress.clone());
         self.last_progress_ms = Some(self.clock.now_ms());
         self.ran_any = true;
@@ -251,12 +277,13 @@ impl BatchLoop {
     }
 
     /// What commits the batch that ran, and lets time go on.
-    async fn commit_record(&mut self, outcome: &mut BatchOutcome) -> Result<CommitRecord> {
+    async fn commit_record(&mut self, outcome: &mut BatchOutcome, timestamp_ms: i64) -> Result<CommitRecord> {
         let flow = &self.run.plan.flow;
         let next_watermark_ms = match &mut self.tracker {
             Some(tracker) => {
-                let next = tracker.observe(&flow.max_event_times());
+                let next = tracker.observe(&flow.max_event_times(), timestamp_ms);
                 tracker.advance(next);
+                self.event_time.watermarks_ms = tracker.nodes_ms();
                 next
             }
             None => 0,
@@ -264,6 +291,13 @@ impl BatchLoop {
         let mut record = CommitRecord { next_watermark_ms, extra: BTreeMap::new() };
         if !flow.operators.is_empty() {
             self.snapshots.commit(flow, std::mem::take(&mut outcome.state), &mut record).await?;
+        }
+        if !flow.event_times.is_empty() {
+            self.event_time.count(&outcome.lateness);
+            self.event_time.put_into(&mut record)?;
+        }
+        if !flow.is_stateless() {
+            facts::put(&mut record, FINGERPRINT, &flow.fingerprint)?;
         }
         Ok(record)
     }
@@ -315,12 +349,13 @@ impl BatchLoop {
         }
         let changed: Vec<_> = self.run.plan.sources.iter().map(|bound| bound.source.changed()).collect();
         let changed = async { if changed.is_empty() { future::pending().await } else { drop(select_all(changed).await) } };
-        let until_idle = (self.last_progress_ms.unwrap_or(started_ms) + self.idle_interval_ms).saturating_sub(self.clock.now_ms());
+        let idle = self.last_progress_ms.unwrap_or(started_ms) + self.idle_interval_ms;
+        let next = self.due_ms().map_or(idle, |due| due.min(idle)).saturating_sub(self.clock.now_ms());
         tokio::select! {
             () = self.shared.stop.cancelled() => {}
             () = self.shared.poke.notified() => {}
             () = changed => {}
-            () = self.clock.sleep(Duration::from_millis(u64::try_from(until_idle).unwrap_or(0))) => {}
+            () = self.clock.sleep(Duration::from_millis(u64::try_from(next).unwrap_or(0))) => {}
         }
     }
 
@@ -345,6 +380,7 @@ impl BatchLoop {
         progress.event_time.retain(|name, _| name == "watermark");
         for operator in &mut progress.state_operators {
             (operator.num_rows_updated, operator.num_rows_dropped_by_watermark) = (0, 0);
+            operator.custom_metrics.entry("lateRows".to_owned()).and_modify(|late| *late = 0);
         }
         if !self.ran_any {
             progress.sink.num_output_rows = -1;

@@ -8,8 +8,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::{SessionState, TaskContext};
-use millstream_checkpoint::{Checkpoint, CheckpointOptions};
+use millstream_checkpoint::{Checkpoint, CheckpointOptions, facts};
 use millstream_core::recovery::{self, Resume};
+use millstream_core::sink::Sink;
 use millstream_core::{Clock, Error, ErrorKind, Ids, Result};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -18,11 +19,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::BatchRun;
 use super::batch_loop::BatchLoop;
+use super::event_time::EventTimeFacts;
 use super::{Lifecycle, QueryEvent, QueryListener, QueryRequest, QueryStatus, Shared, StreamingQuery};
 use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, prepare};
 use crate::runner::BatchRunner;
-use crate::stateful::Snapshots;
+use crate::stateful::{ChangePolicy, Fingerprint, Snapshots};
 
 /// What starting a query needs from its session.
 pub(crate) struct Launch {
@@ -80,6 +82,7 @@ pub(crate) async fn launch(launch: Launch) -> Result<Launched> {
         caught_up: watch::Sender::new(0),
         poke: Notify::new(),
         stop: CancellationToken::new(),
+        phase: Mutex::new("opening sources and logs"),
     });
     Ok(Launched { shared, checkpoint, request, state, context, runner, clock, listeners })
 }
@@ -138,7 +141,7 @@ impl Launched {
         }
     }
 
-    async fn run(self, Opened { plan, resume, snapshots }: Opened) {
+    async fn run(self, Opened { plan, resume, snapshots, event_time, changes }: Opened) {
         // Set once, here.
         let _ = self.shared.explain.set(plan.explain());
         let Launched { shared, checkpoint, request, context, runner, clock, listeners, .. } = self;
@@ -148,6 +151,7 @@ impl Launched {
             context,
             sink: request.sink,
             quarantine: request.quarantine,
+            late_rows: request.settings.late_rows,
             mode: request.mode,
             query_id: shared.id,
             clock: clock.clone(),
@@ -166,6 +170,10 @@ impl Launched {
             start: Vec::new(),
             next_batch: 0,
             tracker: None,
+            idle_timeout_ms: request.settings.idle_timeout_ms,
+            restore_watermarks: request.settings.restore_watermarks,
+            event_time,
+            changes,
             snapshots,
             no_data_batches: request.settings.no_data_batches,
             pending_commit: None,
@@ -179,8 +187,8 @@ impl Launched {
     /// Lets go of what a query holds that never ran.
     async fn release(&self) {
         self.request.sink.stop().await;
-        if let Some(quarantine) = &self.request.quarantine {
-            quarantine.stop().await;
+        for beside in self.request.quarantine.iter().chain(&self.request.settings.late_rows) {
+            beside.stop().await;
         }
         // The lock must not outlive a failed start; the reason for the failure is what the user needs to see.
         close(&self.checkpoint).await;
@@ -238,19 +246,34 @@ async fn open(request: &QueryRequest, state: &SessionState, clock: &Arc<dyn Cloc
         Resume::Fresh => None,
         Resume::Rerun { batch_id, .. } | Resume::Next { batch_id, .. } => batch_id.checked_sub(1),
     };
-    let snapshots = match committed {
-        Some(batch) => Snapshots::load(&plan.flow, checkpoint, batch).await?,
-        None => Snapshots::default(),
-    };
+    let (mut snapshots, mut event_time, mut changes) = (Snapshots::default(), EventTimeFacts::default(), Vec::new());
+    if let Some(batch) = committed {
+        snapshots = Snapshots::load(&plan.flow, checkpoint, batch).await?;
+        if let Some(record) = checkpoint.read_commit(batch).await? {
+            event_time = EventTimeFacts::of(&record)?;
+            let written: Option<Fingerprint> = facts::get(&record, FINGERPRINT)?;
+            let found = written.map(|written| plan.flow.fingerprint.changes_since(&written)).unwrap_or_default();
+            changes = request.settings.changes.judge(&found)?;
+        }
+    }
+    for change in &changes {
+        tracing::warn!(query = request.name.as_deref().unwrap_or("unnamed"), change, "the query is not the one that made the checkpoint");
+    }
     request.sink.prepare(&plan.schema, request.mode).await?;
-    Ok(Opened { plan, resume, snapshots })
+    Ok(Opened { plan, resume, snapshots, event_time, changes })
 }
+
+/// The fact that says what a query with state means.
+pub(crate) const FINGERPRINT: &str = "query";
 
 /// What a query needs to run its first batch.
 struct Opened {
     plan: PreparedPlan,
     resume: Resume,
     snapshots: Snapshots,
+    event_time: EventTimeFacts,
+    /// How the query differs from the one that made the checkpoint.
+    changes: Vec<String>,
 }
 
 /// Settings of one query that its session may change from query to query.
@@ -276,6 +299,15 @@ pub struct QuerySettings {
     /// Whether each stateful operator has watermarks of its own (`spark.sql.streaming.statefulOperator.allowMultiple`); otherwise all have
     /// the query's, and of several operators only the first is right.
     pub multiple_stateful_operators: bool,
+    /// Where late rows go, as a table of their own; they are only counted without it.
+    pub late_rows: Option<Arc<dyn Sink>>,
+    /// How long, in milliseconds, a watermark may be without rows before it no longer holds back the others; `None` for ever, as in Spark.
+    pub idle_timeout_ms: Option<i64>,
+    /// Whether the watermarks of single nodes go on where an earlier run left them. In Spark they start from 0, so that after a restart every
+    /// one of several streams has to have rows before time goes on.
+    pub restore_watermarks: bool,
+    /// What happens when the query means something else than the one that made the checkpoint.
+    pub changes: ChangePolicy,
     /// How an observation is written into progress; an object of its metrics as texts by default.
     pub observation_json: fn(&Observed) -> Value,
 }
@@ -297,6 +329,10 @@ impl Default for QuerySettings {
             check_correctness: true,
             no_data_batches: true,
             multiple_stateful_operators: true,
+            late_rows: None,
+            idle_timeout_ms: None,
+            restore_watermarks: false,
+            changes: ChangePolicy::default(),
             observation_json: metrics_as_texts,
         }
     }

@@ -1,19 +1,15 @@
-//! Takes the malformed records of one batch to the quarantine sink, in bounded memory and exactly once.
+//! Takes the malformed records of one batch to the quarantine sink.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use millstream_core::Result;
 use millstream_core::quarantine::{self, BadRecord, Quarantine};
-use millstream_core::sink::{Admission, BatchInfo, OutputMode, Part, Sink};
-use millstream_core::{Error, Result, crash};
+use millstream_core::sink::{BatchInfo, Sink};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tokio_util::task::AbortOnDropHandle;
 
-/// Records waiting for the writer. Readers that are faster wait.
-const QUEUE: usize = 1_024;
-/// Records written as one record batch.
-const ROWS: usize = 512;
+use super::side_table::SideTable;
 
 type Entry = (String, BadRecord);
 
@@ -21,20 +17,19 @@ type Entry = (String, BadRecord);
 pub(super) struct BatchQuarantine {
     counts: Arc<Mutex<BTreeMap<String, u64>>>,
     queue: Option<mpsc::Sender<Entry>>,
-    writer: Option<AbortOnDropHandle<Result<Option<Part>>>>,
-    sink: Option<Arc<dyn Sink>>,
-    batch: Arc<BatchInfo>,
+    table: Option<SideTable>,
 }
 
 impl BatchQuarantine {
-    /// The quarantine of `batch`, writing to `sink` if there is one that does not have the batch yet.
-    pub(super) async fn open(sink: Option<Arc<dyn Sink>>, batch: &BatchInfo) -> Result<Self> {
-        let batch = Arc::new(BatchInfo { mode: OutputMode::Append, schema: quarantine::schema(), ..batch.clone() });
+    /// The quarantine of `batch`, writing to `sink` if there is one.
+    pub(super) fn open(sink: Option<Arc<dyn Sink>>, batch: &BatchInfo) -> Self {
         let counts = Arc::default();
-        let Some(sink) = sink else { return Ok(BatchQuarantine { counts, queue: None, writer: None, sink: None, batch }) };
-        let (queue, entries) = mpsc::channel(QUEUE);
-        let writer = AbortOnDropHandle::new(tokio::spawn(write(sink.clone(), batch.clone(), entries)));
-        Ok(BatchQuarantine { counts, queue: Some(queue), writer: Some(writer), sink: Some(sink), batch })
+        let Some(sink) = sink else { return BatchQuarantine { counts, queue: None, table: None } };
+        let (query, id) = (batch.query_id.to_string(), batch.batch_id);
+        let points = ["quarantine.commit.before", "quarantine.commit.after"];
+        let rows = move |entries: &[Entry]| quarantine::to_batch(&query, id, entries);
+        let (table, queue) = SideTable::open(sink, batch, quarantine::schema(), points, rows);
+        BatchQuarantine { counts, queue: Some(queue), table: Some(table) }
     }
 
     /// Where the reader of `source` puts its malformed records.
@@ -47,20 +42,13 @@ impl BatchQuarantine {
         self.counts.lock().clone()
     }
 
-    /// Makes the records visible. Must come before the commit of the batch's own sink: when that has the batch, so has the quarantine.
+    /// Makes the records visible. Must come before the commit of the batch's own sink.
     pub(super) async fn commit(&mut self) -> Result<()> {
         self.queue = None;
-        let (Some(writer), Some(sink)) = (self.writer.take(), self.sink.take()) else { return Ok(()) };
-        let part = writer.await.map_err(|error| Error::internal("the quarantine writer ended early").caused_by(error))??;
-        let Some(part) = part else { return Ok(()) };
-        crash::point("quarantine.commit.before");
-        if sink.admit(&self.batch).await? == Admission::Write {
-            sink.commit(&self.batch, vec![part]).await?;
-        } else {
-            sink.abort(&self.batch, vec![part]).await;
+        match self.table.take() {
+            Some(table) => table.commit().await,
+            None => Ok(()),
         }
-        crash::point("quarantine.commit.after");
-        Ok(())
     }
 }
 
@@ -79,25 +67,5 @@ impl Quarantine for Collector {
             // Readers run on the CPU pool or on blocking threads, where waiting is allowed.
             tokio::task::block_in_place(|| drop(queue.blocking_send(entry)));
         }
-    }
-}
-
-async fn write(sink: Arc<dyn Sink>, batch: Arc<BatchInfo>, mut entries: mpsc::Receiver<Entry>) -> Result<Option<Part>> {
-    let mut writer = None;
-    let mut rows = Vec::with_capacity(ROWS);
-    while entries.recv_many(&mut rows, ROWS).await > 0 {
-        let writer = match &mut writer {
-            Some(writer) => writer,
-            None => {
-                sink.prepare(&quarantine::schema(), OutputMode::Append).await?;
-                writer.insert(sink.writer(&batch, 0).await?)
-            }
-        };
-        writer.write(quarantine::to_batch(&batch.query_id.to_string(), batch.batch_id, &rows)?).await?;
-        rows.clear();
-    }
-    match writer {
-        Some(writer) => writer.finish().await.map(Some),
-        None => Ok(None),
     }
 }

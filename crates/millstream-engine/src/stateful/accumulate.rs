@@ -24,7 +24,8 @@ impl Functions {
         let (mut states, mut fields) = (Vec::with_capacity(functions.len()), Vec::new());
         for function in functions {
             let from = fields.len();
-            fields.extend(function.state_fields()?);
+            let name = function.fun().name();
+            fields.extend(function.state_fields()?.into_iter().map(|field| under_own_name(&field, name)));
             states.push(from..fields.len());
         }
         Ok(Functions { functions: functions.to_vec(), states, fields })
@@ -57,6 +58,12 @@ impl Functions {
         accumulating.merge(states, &groups, rows)?;
         accumulating.evaluate()
     }
+}
+
+/// A column of a state called as the function calls it: `sum(#7)[count]` is its `count`, and a lone value has the function's name.
+fn under_own_name(field: &FieldRef, function: &str) -> FieldRef {
+    let own = field.name().rsplit_once('[').and_then(|(_, own)| own.strip_suffix(']')).filter(|own| *own != "value");
+    Arc::new(field.as_ref().clone().with_name(own.unwrap_or(function)))
 }
 
 fn accumulator(function: &Arc<AggregateFunctionExpr>) -> DfResult<Box<dyn GroupsAccumulator>> {

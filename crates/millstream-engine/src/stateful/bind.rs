@@ -4,6 +4,7 @@
 //! sides. Operators and watermark nodes are numbered from the top down, inputs from left to right, which is their order in progress reports
 //! and in the checkpoint.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
@@ -27,15 +28,19 @@ use super::accumulate::Functions;
 use super::aggregate::{AggregateCore, Aggregation};
 use super::event_time::{EventTime, as_event_time};
 use super::exec::{Binding, StatefulExec, as_stateful};
+use super::fingerprint::{self, Aspects, Fingerprint};
 use super::flow::{Node, TimeFlow};
 use super::join::bounds::{Origin, derive};
 use super::join::{Eviction, Join, JoinCore, Side};
+use super::lateness::{LateCounter, LateRowsExec, Rule, originating};
+use super::limit;
+use super::lineage;
 use super::logical::event_time_delay;
 use super::operator::{Description, Operator};
 use super::planner::{as_node, new_sessions};
 use super::refuse::RefuseCore;
 use super::session::Sessions;
-use super::sliding::by_pieces;
+use super::sliding::{Sliding, SlidingCore, SlidingExec, slicing};
 use crate::scan::SplitScanExec;
 
 /// The inputs of a node.
@@ -69,10 +74,20 @@ impl PhysicalOptimizerRule for Bind {
             batch_size: config.execution.batch_size.get(),
             operators: Vec::new(),
             event_times: Vec::new(),
+            late: Vec::new(),
+            aspects: BTreeMap::new(),
         };
+        let filters = fingerprint::filters(&plan).into_iter().collect::<Vec<_>>().join("; ");
         let (plan, root) = binder.visit(plan)?;
+        let query = Aspects::from([("output-mode".to_owned(), self.mode.to_string()), ("filters".to_owned(), filters)]);
+        let watermarks = binder.event_times.iter().map(|event_time| {
+            let delay = format!("{} ms", event_time.delay_ms);
+            Aspects::from([("event-time".to_owned(), event_time.column.clone()), ("delay".to_owned(), delay)])
+        });
+        let aspects = (0..binder.operators.len()).map(|number| binder.aspects.get(&number).cloned().unwrap_or_default());
+        let fingerprint = Fingerprint::new(query, watermarks.collect(), aspects.collect());
         let operators = binder.operators.into_iter().flatten().collect();
-        *self.flow.lock() = TimeFlow::new(root, operators, binder.event_times, self.propagate);
+        *self.flow.lock() = TimeFlow::new(root, operators, binder.event_times, binder.late, fingerprint, self.propagate);
         Ok(plan)
     }
 
@@ -91,6 +106,34 @@ pub(crate) fn reads_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
         Some(scan) => scan.is_stream(),
         None => plan.children().into_iter().any(reads_stream),
     }
+}
+
+/// The streams that a plan reads, by their numbers; `None` where it reads results of operators with state.
+fn sources(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<usize>> {
+    if as_stateful(plan).is_some() && reads_stream(plan) {
+        return None;
+    }
+    if let Some(scan) = as_node::<SplitScanExec>(plan) {
+        return Some(scan.source().into_iter().collect());
+    }
+    let below = plan.children().into_iter().map(sources).collect::<Option<Vec<_>>>()?;
+    let mut all = below.concat();
+    all.sort_unstable();
+    all.dedup();
+    Some(all)
+}
+
+/// Whether there are only projections between a partial aggregation and its windows.
+fn only_projected(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let projects = as_node::<AggregateExec>(plan).is_some() || as_node::<ProjectionExec>(plan).is_some();
+    as_node::<SlidingExec>(plan).is_some() || (projects && plan.children().into_iter().all(only_projected))
+}
+
+/// The column of event time.
+fn timed_column(plan: &Arc<dyn ExecutionPlan>) -> Option<PhysicalExprRef> {
+    let schema = plan.schema();
+    let index = schema.fields().iter().position(|field| event_time_delay(field).is_some())?;
+    Some(Arc::new(Column::new(schema.field(index).name(), index)))
 }
 
 /// The inputs of joins that a run of the plan did not read although they have rows.
@@ -118,6 +161,9 @@ struct Binder {
     /// A place is taken before the inputs are visited.
     operators: Vec<Option<Arc<Operator>>>,
     event_times: Vec<Arc<EventTime>>,
+    late: Vec<Arc<LateCounter>>,
+    /// What operators are made of, by their numbers.
+    aspects: BTreeMap<usize, Aspects>,
 }
 
 impl Binder {
@@ -126,7 +172,8 @@ impl Binder {
             return Ok((plan, Node::Through(Vec::new())));
         }
         if let Some(node) = as_event_time(&plan) {
-            let event_time = Arc::new(EventTime::new(node.delay_ms()));
+            let column = plan.children().first().map(|input| lineage::column(input, node.column())).unwrap_or_default();
+            let event_time = Arc::new(EventTime::new(node.delay_ms(), column, sources(&plan).unwrap_or_default()));
             self.event_times.push(event_time.clone());
             let (mut inputs, mut nodes) = self.inputs(&plan)?;
             let (Some(input), Some(below)) = (inputs.pop(), nodes.pop()) else { return Ok((plan, Node::Through(Vec::new()))) };
@@ -183,17 +230,71 @@ impl Binder {
     }
 
     fn stateful(&mut self, plan: &Arc<dyn ExecutionPlan>, node: &StatefulExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
+        let number = self.operators.len();
+        self.aspects.insert(number, node.aspects().clone());
         if let Some(sessions) = node.sessions() {
-            let sessions = Sessions { mode: self.mode, ..sessions.clone() };
-            return self.operate(plan, |_| Ok((new_sessions(sessions)()?, String::new())));
+            let mut sessions = Sessions { mode: self.mode, ..sessions.clone() };
+            if let [partial] = plan.children()[..] {
+                sessions.keys = lineage::named(partial, sessions.keys.len());
+            }
+            let (closes, end) = (sessions.closes(), sessions.keys.len() + 1);
+            let (exec, node) = self.operate(plan, |_| Ok((new_sessions(sessions)()?, String::new())))?;
+            let rule = |partial: &AggregateExec| {
+                let end = partial.group_expr().expr().get(end).filter(|_| closes)?;
+                Some(Rule::Passed(end.0.clone()))
+            };
+            return Ok((self.counting_below_partial(number, exec, rule)?, node));
         }
         if plan.children().iter().any(|child| self.ambiguous(&child.schema())) {
             return self.ambiguity(plan, "dedupe");
         }
         match node.unbound() {
-            Some(operator) => self.operate(plan, |_| Ok((operator?, String::new()))),
+            Some(operator) => {
+                let operator = operator?;
+                let drops_late_rows = operator.description.name != limit::NAME;
+                let (exec, node) = self.operate(plan, |_| Ok((operator, String::new())))?;
+                Ok((if drops_late_rows { self.counting(number, exec)? } else { exec }, node))
+            }
             None => Ok((plan.clone(), Node::Through(Vec::new()))),
         }
+    }
+
+    /// The operator with its late rows counted at its inputs, by the columns of event time.
+    fn counting(&mut self, number: usize, exec: Arc<dyn ExecutionPlan>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let inputs = exec.children().into_iter().map(|input| match timed_column(input) {
+            Some(column) => self.count_late(number, input, Rule::Passed(column)),
+            None => Ok(input.clone()),
+        });
+        let inputs = inputs.collect::<DfResult<Vec<_>>>()?;
+        exec.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    /// The operator with its late rows counted below the partial aggregation that it is over.
+    fn counting_below_partial(
+        &mut self,
+        number: usize,
+        exec: Arc<dyn ExecutionPlan>,
+        rule: impl Fn(&AggregateExec) -> Option<Rule>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let options = || ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        if let Some(partial) = as_node::<AggregateExec>(&exec) {
+            let Some(rule) = rule(partial) else { return Ok(exec) };
+            let input = self.count_late(number, partial.input(), rule)?;
+            return exec.replace_children(vec![input], options());
+        }
+        let [input] = exec.children()[..] else { return Ok(exec) };
+        let input = self.counting_below_partial(number, input.clone(), rule)?;
+        exec.replace_children(vec![input], options())
+    }
+
+    /// The rows counted that the operator leaves out because they are late, if they are rows of sources.
+    fn count_late(&mut self, operator: usize, input: &Arc<dyn ExecutionPlan>, rule: Rule) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let Some(sources) = sources(input).filter(|sources| !sources.is_empty()) else { return Ok(input.clone()) };
+        let plain = |index: usize| lineage::name(input, index).filter(|_| lineage::windows_of(input, index).is_none());
+        let names = (0..input.schema().fields().len()).map(plain).collect();
+        let counter = Arc::new(LateCounter::new(operator, sources, names));
+        self.late.push(counter.clone());
+        Ok(Arc::new(LateRowsExec::new(originating(input)?, rule, counter)))
     }
 
     fn aggregate(&mut self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
@@ -204,25 +305,68 @@ impl Binder {
             return self.ambiguity(plan, "stateStoreSave");
         }
         let aggregation = Aggregation {
-            keys: keys.fields().iter().cloned().collect(),
+            keys: lineage::named(aggregate.input(), width),
             functions: Functions::new(aggregate.aggr_expr())?,
             output: aggregate.schema(),
             mode: self.mode,
             batch_size: self.batch_size,
         };
+        let slicing = slicing(aggregate.input())?;
+        // Windows are put together from slices where their time alone decides when they close, and the order of rows does not matter.
+        let together = slicing.filter(|slicing| {
+            let closing = aggregation.event_time().is_none_or(|key| key == slicing.position);
+            self.propagate && closing && !slicing.ordered && !slicing.slide.is_tumbling()
+        });
+        let sliced = slicing.filter(|slicing| together.is_some() || slicing.slide.is_tumbling());
+        let closing = aggregation.event_time().filter(|_| aggregation.closes());
         let label = format!("stateStoreSave: {} keys, {}", width, aggregation.functions.text());
-        let (exec, node) = self.operate(plan, |_| {
-            let for_core = aggregation.clone();
-            let operator = Operator::new(aggregation.description(), Box::new(move || Ok(Box::new(AggregateCore::new(for_core.clone())?))))?;
+        let number = self.operators.len();
+        self.aspects.insert(number, fingerprint::aggregation(aggregate.input()));
+        let (mut exec, node) = self.operate(plan, |_| {
+            let operator = match &together {
+                Some(slicing) => {
+                    let sliding = Sliding::new(aggregation, slicing);
+                    Operator::new(sliding.description(), Box::new(move || Ok(Box::new(SlidingCore::new(sliding.clone())?))))?
+                }
+                None => {
+                    let description = aggregation.description();
+                    Operator::new(description, Box::new(move || Ok(Box::new(AggregateCore::new(aggregation.clone())?))))?
+                }
+            };
             Ok((operator, label))
         })?;
-        let pieces = exec.children().first().map(|partial| by_pieces(partial)).transpose()?.flatten();
-        match pieces {
-            Some(partial) => {
-                Ok((exec.replace_children(vec![partial], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?, node))
-            }
-            None => Ok((exec, node)),
+        if let (Some(slicing), Some(partial)) = (sliced, exec.children().first().map(|partial| (*partial).clone())) {
+            let partial = if together.is_some() { slicing.by_slice(&partial)? } else { slicing.by_slice_as_window(&partial)? };
+            exec = exec.replace_children(vec![partial], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?;
         }
+        let rule = |partial: &AggregateExec| {
+            let (key, _) = partial.group_expr().expr().get(closing?)?;
+            Some(match sliced.filter(|slicing| Some(slicing.position) == closing) {
+                Some(slicing) => Rule::Windows(key.clone(), slicing.slide),
+                None => Rule::Passed(key.clone()),
+            })
+        };
+        // Below the windows rows are whole, and not yet there once for each window. A filter above would not be seen from there.
+        let by_window = slicing.is_some_and(|slicing| Some(slicing.position) == closing);
+        let exec = match by_window && (sliced.is_none() || only_projected(aggregate.input())) {
+            true => self.counting_below_windows(number, exec)?,
+            false => self.counting_below_partial(number, exec, rule)?,
+        };
+        Ok((exec, node))
+    }
+
+    /// The operator with its late rows counted where they are not yet once for each of their windows.
+    fn counting_below_windows(&mut self, number: usize, plan: Arc<dyn ExecutionPlan>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let options = || ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        if let Some(sliding) = as_node::<SlidingExec>(&plan)
+            && let Some(time) = sliding.time()
+        {
+            let input = self.count_late(number, sliding.input(), Rule::Windows(time.clone(), sliding.slide()))?;
+            return plan.replace_children(vec![input], options());
+        }
+        let [input] = plan.children()[..] else { return Ok(plan) };
+        let input = self.counting_below_windows(number, input.clone())?;
+        plan.replace_children(vec![input], options())
     }
 
     fn join(&mut self, plan: &Arc<dyn ExecutionPlan>, join: &HashJoinExec) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
@@ -237,11 +381,14 @@ impl Binder {
         let operation = sides(join)?;
         let label = format!("symmetricHashJoin: {} on {:?}", join.join_type(), join.on());
         let whole: Arc<dyn ExecutionPlan> = Arc::new(join.builder().with_projection(None).build()?);
+        let number = self.operators.len();
+        self.aspects.insert(number, fingerprint::join(join));
         let (exec, node) = self.operate(&whole, |_| {
             let for_core = operation.clone();
             let operator = Operator::new(operation.description()?, Box::new(move || Ok(Box::new(JoinCore::new(for_core.clone())?))))?;
             Ok((operator, label))
         })?;
+        let exec = self.counting(number, exec)?;
         let Some(projection) = &join.projection else { return Ok((exec, node)) };
         let schema = exec.schema();
         let columns = projection.iter().map(|index| {
@@ -302,12 +449,17 @@ fn sides(join: &HashJoinExec) -> DfResult<Join> {
         _ => Eviction::Never,
     };
     let (left_keys, right_keys) = join.on().iter().cloned().unzip();
+    let names = |plan: &Arc<dyn ExecutionPlan>| -> Vec<String> {
+        let columns = 0..plan.schema().fields().len();
+        columns.map(|column| lineage::name(plan, column).unwrap_or_else(|| lineage::column(plan, column))).collect()
+    };
     Ok(Join {
         kind,
         left: Side {
             eviction: eviction(JoinSide::Left, left_time, right_time),
             schema: left,
             keys: left_keys,
+            names: names(join.left()),
             event_time: left_time,
             only: predicates.left,
             outer: matches!(kind, JoinType::Left | JoinType::Full),
@@ -316,6 +468,7 @@ fn sides(join: &HashJoinExec) -> DfResult<Join> {
             eviction: eviction(JoinSide::Right, right_time, left_time),
             schema: right,
             keys: right_keys,
+            names: names(join.right()),
             event_time: right_time,
             only: predicates.right,
             outer: matches!(kind, JoinType::Right | JoinType::Full),

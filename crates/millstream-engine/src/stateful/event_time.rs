@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use arrow::array::{Array, Int64Array, RecordBatch};
 use arrow::compute::{max, min};
@@ -19,6 +20,7 @@ use datafusion::physical_plan::{
 use futures::StreamExt;
 use parking_lot::Mutex;
 
+use super::lateness::{Tallies, tally};
 use super::logical::marked;
 use super::table::instants;
 
@@ -79,17 +81,29 @@ fn to_ms(micros: i64) -> i64 {
 #[derive(Debug, Default)]
 pub(crate) struct EventTime {
     pub(crate) delay_ms: i64,
+    /// What the column is.
+    pub(crate) column: String,
+    /// The sources below.
+    pub(crate) sources: Vec<usize>,
+    /// How far behind rows were, by split.
+    pub(crate) behind: Tallies,
+    /// The newest event time that the late filter knows, milliseconds.
+    newest_ms: AtomicI64,
     seen: Mutex<Seen>,
 }
 
 impl EventTime {
-    pub(crate) fn new(delay_ms: i64) -> Self {
-        EventTime { delay_ms, seen: Mutex::default() }
+    pub(crate) fn new(delay_ms: i64, column: String, sources: Vec<usize>) -> Self {
+        EventTime { delay_ms, column, sources, ..EventTime::default() }
     }
 
-    /// Starts a batch.
-    pub(crate) fn begin(&self) {
+    /// Starts a batch whose late filter has this watermark, milliseconds.
+    pub(crate) fn begin(&self, late_ms: i64) {
         *self.seen.lock() = Seen::default();
+        self.behind.begin();
+        // Before time has passed for the first time, nothing is behind.
+        let newest_ms = if late_ms > 0 { late_ms.saturating_add(self.delay_ms) } else { i64::MIN };
+        self.newest_ms.store(newest_ms, Ordering::Release);
     }
 
     /// What the batch saw so far.
@@ -134,6 +148,11 @@ impl EventTimeExec {
 
     pub(crate) fn delay_ms(&self) -> i64 {
         self.delay_ms
+    }
+
+    /// The column that it watches.
+    pub(crate) fn column(&self) -> usize {
+        self.column
     }
 }
 
@@ -201,9 +220,10 @@ impl ExecutionPlan for EventTimeExec {
         let rows = rows.map(move |rows| {
             let rows = rows?;
             if let (Some(watched), Some(times)) = (&watched, rows.columns().get(column)) {
-                let mut seen = Seen::default();
-                seen.add(&instants(times)?);
+                let (mut seen, times) = (Seen::default(), instants(times)?);
+                seen.add(&times);
                 watched.seen.lock().merge(seen);
+                tally(&rows, &times, watched.newest_ms.load(Ordering::Acquire), &watched.behind);
             }
             let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
             RecordBatch::try_new_with_options(schema.clone(), rows.columns().to_vec(), &options).map_err(DataFusionError::from)

@@ -19,6 +19,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, stream};
 
+use super::fingerprint::Aspects;
 use super::operator::Operator;
 use super::session::Sessions;
 
@@ -42,6 +43,8 @@ pub(crate) struct StatefulExec {
     properties: Arc<PlanProperties>,
     /// What it computes, where that depends on the output mode of a query.
     sessions: Option<Sessions>,
+    /// What it is made of, for telling whether a query has changed.
+    aspects: Aspects,
 }
 
 impl fmt::Debug for StatefulExec {
@@ -59,12 +62,22 @@ impl StatefulExec {
             EmissionType::Both,
             Boundedness::Bounded,
         );
-        StatefulExec { label, inputs, binding, properties: Arc::new(properties), sessions: None }
+        StatefulExec { label, inputs, binding, properties: Arc::new(properties), sessions: None, aspects: Aspects::new() }
     }
 
     /// The same node, known to aggregate by session.
     pub(crate) fn with_sessions(self, sessions: Sessions) -> Self {
         StatefulExec { sessions: Some(sessions), ..self }
+    }
+
+    /// The same node, made of these aspects.
+    pub(crate) fn with_aspects(self, aspects: Aspects) -> Self {
+        StatefulExec { aspects, ..self }
+    }
+
+    /// What it is made of, for telling whether a query has changed.
+    pub(crate) fn aspects(&self) -> &Aspects {
+        &self.aspects
     }
 
     /// The aggregation by session that it is, if it is one.
@@ -88,6 +101,7 @@ impl StatefulExec {
             binding: Binding::Query(operator),
             properties: self.properties.clone(),
             sessions: self.sessions.clone(),
+            aspects: self.aspects.clone(),
         }
     }
 }
@@ -137,6 +151,7 @@ impl ExecutionPlan for StatefulExec {
             binding: self.binding.clone(),
             properties: self.properties.clone(),
             sessions: self.sessions.clone(),
+            aspects: self.aspects.clone(),
         }))
     }
 
@@ -152,12 +167,13 @@ impl ExecutionPlan for StatefulExec {
             Binding::Query(operator) => operator.clone(),
             Binding::Once(new) => {
                 let operator = new()?;
-                operator.begin(super::BEGINNING);
+                operator.begin(super::BEGINNING, 0);
                 operator
             }
         };
-        let inputs = self.inputs.iter().map(|input| input.execute(0, context.clone())).collect::<DfResult<Vec<_>>>()?;
-        let run = Run { operator, inputs: inputs.into_iter().enumerate().collect(), ready: VecDeque::new(), finished: false };
+        let needed = self.inputs.iter().enumerate().filter(|(index, _)| operator.reads(*index));
+        let inputs = needed.map(|(index, input)| Ok((index, input.execute(0, context.clone())?))).collect::<DfResult<_>>()?;
+        let run = Run { operator, inputs, ready: VecDeque::new(), finished: false };
         let rows = stream::try_unfold(run, |mut run| async move { Ok(run.next().await?.map(|rows| (rows, run))) });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
@@ -187,7 +203,7 @@ impl Run {
             } else if self.finished {
                 return Ok(None);
             } else {
-                self.operator.finish(&mut out)?;
+                self.operator.finish(&mut out).await?;
                 self.finished = true;
             }
             self.ready.extend(out);

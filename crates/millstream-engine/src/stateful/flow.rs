@@ -5,10 +5,13 @@
 
 use std::sync::Arc;
 
+use millstream_core::lateness::Tally;
 use millstream_core::watermark::Watermarks;
 use millstream_core::{Error, Result};
 
 use super::event_time::{EventTime, Seen};
+use super::fingerprint::Fingerprint;
+use super::lateness::{LateCounter, LateRows, Origins};
 use super::operator::Operator;
 
 /// A plan as the watermark sees it.
@@ -30,13 +33,26 @@ pub(crate) struct TimeFlow {
     pub(crate) operators: Vec<Arc<Operator>>,
     /// In the same order.
     pub(crate) event_times: Vec<Arc<EventTime>>,
+    /// Late rows at the inputs of operators that read sources.
+    late: Vec<Arc<LateCounter>>,
+    /// What the query means.
+    pub(crate) fingerprint: Fingerprint,
+    /// The splits of the running batch.
+    pub(crate) origins: Arc<Origins>,
     /// Whether operators have watermarks of their own.
     propagate: bool,
 }
 
 impl TimeFlow {
-    pub(crate) fn new(root: Node, operators: Vec<Arc<Operator>>, event_times: Vec<Arc<EventTime>>, propagate: bool) -> Self {
-        TimeFlow { root: Some(root), operators, event_times, propagate }
+    pub(crate) fn new(
+        root: Node,
+        operators: Vec<Arc<Operator>>,
+        event_times: Vec<Arc<EventTime>>,
+        late: Vec<Arc<LateCounter>>,
+        fingerprint: Fingerprint,
+        propagate: bool,
+    ) -> Self {
+        TimeFlow { root: Some(root), operators, event_times, late, fingerprint, origins: Arc::default(), propagate }
     }
 
     /// Whether any batch depends on more than its own rows.
@@ -44,18 +60,46 @@ impl TimeFlow {
         self.operators.is_empty() && self.event_times.is_empty()
     }
 
-    /// Starts a batch whose watermark is `evict_ms`, after one whose watermark was `late_ms`.
+    /// Starts the batch of this number, whose watermark is `evict_ms`, after one whose watermark was `late_ms`.
     ///
     /// # Errors
     /// `_LEGACY_ERROR_TEMP_3076` when the watermark is defined anew above another.
-    pub(crate) fn begin(&self, time: Watermarks) -> Result<()> {
+    pub(crate) fn begin(&self, time: Watermarks, batch: u64) -> Result<()> {
         let evict = self.inputs(time.evict_ms)?;
         let late = if self.propagate { self.inputs(time.late_ms)? } else { evict.clone() };
-        for ((operator, late_ms), evict_ms) in self.operators.iter().zip(late).zip(evict) {
-            operator.begin(Watermarks { late_ms, evict_ms });
+        for counter in &self.late {
+            counter.begin(late.get(counter.operator).copied().unwrap_or(i64::MIN));
         }
-        self.event_times.iter().for_each(|event_time| event_time.begin());
+        let passed_ms = if self.propagate { time.late_ms } else { time.evict_ms };
+        self.event_times.iter().for_each(|event_time| event_time.begin(passed_ms));
+        for ((operator, late_ms), evict_ms) in self.operators.iter().zip(late).zip(evict) {
+            operator.begin(Watermarks { late_ms, evict_ms }, batch);
+        }
         Ok(())
+    }
+
+    /// Whether rows are counted by the splits that they are from.
+    pub(crate) fn counts_origins(&self) -> bool {
+        !self.event_times.is_empty()
+    }
+
+    /// Where the late rows of the batch go.
+    pub(crate) fn send_late_rows(&self, rows: Option<&LateRows>) {
+        self.late.iter().for_each(|counter| counter.send_rows(rows.cloned()));
+    }
+
+    /// How many rows of sources the operator at this index left out because they were late; `None` where that is not counted.
+    pub(crate) fn late_rows_of(&self, operator: usize) -> Option<u64> {
+        let mut counters = self.late.iter().filter(|counter| counter.operator == operator).peekable();
+        counters.peek()?;
+        Some(counters.flat_map(|counter| counter.tallies.resolve(&self.origins, &counter.sources)).map(|(.., tally)| tally.late).sum())
+    }
+
+    /// What the batch counted of late rows, and of rows by how far behind they were: the source, the partition, the counts.
+    pub(crate) fn lateness(&self) -> Vec<(Option<usize>, Option<String>, Tally)> {
+        let behind = self.event_times.iter().flat_map(|event_time| event_time.behind.resolve(&self.origins, &event_time.sources));
+        let late = self.late.iter().flat_map(|counter| counter.tallies.resolve(&self.origins, &counter.sources));
+        behind.chain(late).collect()
     }
 
     /// Whether a batch without data would do something at this watermark.
@@ -65,6 +109,11 @@ impl TimeFlow {
     pub(crate) fn wants_another_batch(&self, watermark_ms: i64) -> Result<bool> {
         let inputs = self.inputs(watermark_ms)?;
         Ok(self.operators.iter().zip(inputs).any(|(operator, input_ms)| operator.wants_another_batch(input_ms)))
+    }
+
+    /// When a batch without data would do something because of the time of the batch, milliseconds.
+    pub(crate) fn due_ms(&self) -> Option<i64> {
+        self.operators.iter().filter_map(|operator| operator.due_ms()).min()
     }
 
     /// The largest event time (microseconds) that each watermark node saw in the batch.
@@ -112,7 +161,7 @@ impl TimeFlow {
                 if let Some(slot) = inputs.get_mut(*index) {
                     *slot = input;
                 }
-                Ok(Some(self.operators.get(*index).map_or(input, |operator| operator.output_watermark(input))))
+                Ok(self.operators.get(*index).map_or(Some(input), |operator| operator.output_watermark(input)))
             }
         }
     }

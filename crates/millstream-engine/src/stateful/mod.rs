@@ -1,6 +1,6 @@
 //! Event time and operators that keep state from batch to batch.
 //!
-//! Four operators have logical nodes of their own: [`Watermark`], [`Deduplicate`], [`SlidingWindow`] and [`SessionWindow`]. Aggregations, joins, limits and
+//! Five operators have logical nodes of their own: [`Watermark`], [`Deduplicate`], [`SlidingWindow`], [`SessionWindow`] and [`Arbitrary`]. Aggregations, joins, limits and
 //! `DISTINCT` are DataFusion's own nodes, and keep state when their input is a stream.
 //!
 //! A column is event time where its field has the metadata [`WATERMARK_DELAY`]. DataFusion carries a field's metadata through columns and
@@ -11,15 +11,19 @@
 
 mod accumulate;
 mod aggregate;
+pub mod arbitrary;
 mod bind;
 mod compatibility;
 mod deduplicate;
 mod durability;
 mod event_time;
 mod exec;
+mod fingerprint;
 mod flow;
 mod join;
+mod lateness;
 mod limit;
+mod lineage;
 mod logical;
 mod operator;
 mod planner;
@@ -35,10 +39,15 @@ use arrow::compute::min;
 use millstream_core::watermark::Watermarks;
 
 pub(crate) use bind::{Bind, unread_inputs};
-pub(crate) use durability::{Snapshots, changes};
+pub(crate) use compatibility::OperatorFacts;
+pub(crate) use durability::{OPERATORS, Snapshots, changes};
+pub use fingerprint::ChangePolicy;
+pub(crate) use fingerprint::Fingerprint;
 pub(crate) use flow::TimeFlow;
 pub(crate) use join::bounds::join_is_bounded;
-pub use logical::{Deduplicate, SessionWindow, Slide, SlidingWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay};
+pub(crate) use lateness::{LateRows, late_origins, late_rows_schema};
+pub(crate) use logical::Program;
+pub use logical::{Arbitrary, Deduplicate, SessionWindow, Slide, SlidingWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay};
 pub(crate) use planner::StatefulPlanner;
 pub(crate) use rewrite::{allowed, parts, rewrite};
 

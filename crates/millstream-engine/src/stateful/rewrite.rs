@@ -38,7 +38,7 @@ pub(crate) fn rewrite(plan: LogicalPlan, mode: OutputMode, state: &SessionState)
     let rewritten = plan.transform_up(|node| match node {
         LogicalPlan::Limit(limit) if mode == OutputMode::Append && streams(&limit.input)? => limited(limit),
         LogicalPlan::Join(join) if is_except(&join) && streams(&join.left)? => except(join),
-        LogicalPlan::Join(join) if streams(&join.left)? || streams(&join.right)? => without_nulls(in_parts(join), state),
+        LogicalPlan::Join(join) if streams(&join.left)? || streams(&join.right)? => without_nulls(in_parts(join)?, state),
         other => Ok(Transformed::no(other)),
     });
     rewritten.map(|plan| plan.data).map_err(from_datafusion)
@@ -116,11 +116,17 @@ fn guarded(expr: &Expr) -> Option<&BinaryExpr> {
     }
 }
 
-/// The same join with its condition in parts.
-fn in_parts(mut join: Join) -> Join {
-    let condition = join.filter.as_ref().and_then(|filter| conjunction(parts(filter)));
-    join.filter = condition;
-    join
+/// The same join with its condition in parts. Parts without columns hold for all pairs or for none; where the left side's rows can be lost, Spark
+/// makes them a filter of the left side, which leaves the join its keys.
+fn in_parts(mut join: Join) -> DfResult<Join> {
+    let Some(filter) = &join.filter else { return Ok(join) };
+    let left = matches!(join.join_type, JoinType::Inner | JoinType::LeftSemi | JoinType::Right);
+    let (constant, rest): (Vec<Expr>, Vec<Expr>) = parts(filter).into_iter().partition(|part| left && part.column_refs().is_empty());
+    if let Some(filter) = conjunction(constant) {
+        join.left = Arc::new(LogicalPlanBuilder::from(join.left.as_ref().clone()).filter(filter)?.build()?);
+    }
+    join.filter = conjunction(rest);
+    Ok(join)
 }
 
 /// Filters below a join, on the sides where a row with a null in the condition can only be lost.

@@ -1,20 +1,20 @@
 //! Time windows: `window`, `session_window` and `window_time`.
 //!
 //! As in Spark a window is a column that is computed below the operator that names it. Windows are aligned to UTC whatever the time zone of
-//! the session; rows without a time are dropped; sliding windows multiply rows.
+//! the session; rows without a time are dropped; sliding windows multiply rows, unless the engine finds a cheaper way to the same result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, StructArray, TimestampMicrosecondArray};
-use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::array::{Array, ArrayRef, AsArray, StructArray, TimestampMicrosecondArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, TimeUnit, TimestampMicrosecondType};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::functions::core::expr_fn::get_field;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, lit};
 use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
-use millstream_engine::stateful::WATERMARK_DELAY;
+use millstream_engine::stateful::{Slide, SlidingWindow, WATERMARK_DELAY};
 use spark_connect_proto::Expression;
 use spark_connect_proto::expression::ExprType;
 
@@ -23,7 +23,6 @@ use super::aggregate::calls_of;
 use super::columns::{item, project};
 use super::expression::{Resolver, Scope};
 use super::filter::filtered;
-use super::generate::unnested;
 use super::relation::{Analyzer, Node};
 use crate::functions::cast::CastMode;
 use crate::functions::{Arguments, Kernel, Typed, cast, coercion, faults, scalar};
@@ -114,32 +113,21 @@ impl Analyzer<'_> {
         let time = self.time_of("window", time)?;
         let mut metadata = time.metadata.clone();
         metadata.insert(WINDOW.to_owned(), "true".to_owned());
-        let window = bounds_type(&time.data_type);
-        let kernel = Windows { width, slide, start, time: time.data_type.clone() };
-        let present = time.expr.clone().is_not_null();
-        let plan = filtered(node.plan, present)?;
-        let mut items: Vec<Expr> = node.columns.iter().map(Attribute::column).collect();
-        let mut columns = node.columns;
-        let value = if kernel.overlapping() == 1 {
-            scalar("window", kernel, vec![time], window.clone(), false).with_metadata(metadata)
-        } else {
-            let list = types::array(window.clone(), false);
-            let list = scalar("windows", SlidingWindows(kernel), vec![time], list, true);
-            let internal = super::columns::fresh();
-            items.push(list.expr.alias(&internal));
-            let plan = unnested(project(plan, items)?, &internal, false)?;
-            // The struct comes out of the list without the metadata of a window.
-            let value = Typed::new(super::columns::column(&internal), window, true).with_metadata(metadata);
-            let attribute = Attribute::of("window", &value);
-            let mut items: Vec<Expr> = columns.iter().map(Attribute::column).collect();
-            items.push(item(&value, &attribute.internal, &plan)?);
-            columns.push(attribute.hidden());
-            return Ok(Node { plan: project(plan, items)?, columns, below: node.below, grouped: node.grouped });
+        let slide = Slide { width, slide, start };
+        // A row is in one window, or in as many as overlap: only then can Spark's column be null.
+        let nullable = slide.width != slide.slide;
+        // Rows without event time are in no window; a filter would have to stay above the watermark, and cost what it costs.
+        let plan = match time.metadata.contains_key(WATERMARK_DELAY) {
+            true => node.plan,
+            false => filtered(node.plan, time.expr.clone().is_not_null())?,
         };
-        let attribute = Attribute::of("window", &value);
-        items.push(item(&value, &attribute.internal, &plan)?);
-        columns.push(attribute.hidden());
-        Ok(Node { plan: project(plan, items)?, columns, below: node.below, grouped: node.grouped })
+        let value = Typed::new(time.expr.clone(), bounds_type(&time.data_type), nullable).with_metadata(metadata);
+        let attribute = Attribute::of("window", &value).hidden();
+        let time = item(&time, &super::columns::fresh(), &plan)?;
+        let plan = SlidingWindow::try_new(plan, time, slide, &attribute.internal)?.into_plan();
+        let mut columns = node.columns;
+        columns.push(attribute);
+        Ok(Node { plan, columns, below: node.below, grouped: node.grouped })
     }
 
     fn session_window(&self, node: Node, values: Vec<Typed>) -> Result<Node> {
@@ -150,6 +138,7 @@ impl Analyzer<'_> {
             DataType::Interval(_) | DataType::Duration(_) | DataType::Null => gap.clone(),
             other => return Err(faults::unexpected_type("session_window", 1, "\"INTERVAL\"", other)),
         };
+        let no_gap = coercion::constant_of(&gap).is_some_and(|gap| gap.is_null());
         let scope = Scope { columns: &node.columns, ..Scope::default() };
         let end = Resolver::new(self.settings, &scope, self).call("+", vec![Typed { metadata: HashMap::new(), ..time.clone() }, gap])?;
         let mut metadata = time.metadata.clone();
@@ -162,7 +151,9 @@ impl Analyzer<'_> {
         items.push(item(&value, &attribute.internal, &node.plan)?);
         let plan = project(node.plan, items)?;
         let bound = |name: &str| get_field(attribute.column(), name);
-        let plan = filtered(plan, bound("end").gt(bound("start")))?;
+        // A gap that nothing can be read from is known before any row: as in Spark, its rows do not even move the watermark.
+        let lasts = if no_gap { lit(false) } else { bound("end").gt(bound("start")) };
+        let plan = filtered(plan, lasts)?;
         let mut columns = node.columns;
         columns.push(attribute.hidden());
         Ok(Node { plan, columns, below: node.below, grouped: node.grouped })
@@ -277,76 +268,6 @@ fn last_instant(window: &Typed) -> Result<Typed> {
     metadata.remove(WINDOW);
     metadata.remove(SESSION);
     Ok(scalar("window_time", LastInstant, vec![window.clone()], time, true).with_metadata(metadata))
-}
-
-/// Windows `[start + n × slide, … + width)`, microseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Windows {
-    width: i64,
-    slide: i64,
-    start: i64,
-    time: DataType,
-}
-
-impl Windows {
-    /// In how many windows an instant is at most.
-    fn overlapping(&self) -> i64 {
-        (self.width / self.slide) + i64::from(self.width % self.slide != 0)
-    }
-
-    /// The start of the latest window that has begun at an instant.
-    fn latest(&self, instant: i64) -> i64 {
-        instant.wrapping_sub(instant.wrapping_sub(self.start).rem_euclid(self.slide))
-    }
-
-    fn times(&self, micros: Int64Array) -> ArrayRef {
-        let times: TimestampMicrosecondArray = micros.reinterpret_cast();
-        match &self.time {
-            DataType::Timestamp(_, zone) => Arc::new(times.with_timezone_opt(zone.clone())),
-            _ => Arc::new(times),
-        }
-    }
-
-    fn structs(&self, starts: Vec<i64>, nulls: Option<NullBuffer>) -> Result<StructArray> {
-        let ends: Vec<i64> = starts.iter().map(|start| start.wrapping_add(self.width)).collect();
-        let columns = [starts, ends].map(|values| self.times(Int64Array::new(values.into(), nulls.clone())));
-        StructArray::try_new(bounds_fields(&self.time), columns.to_vec(), None).map_err(failed)
-    }
-}
-
-impl Kernel for Windows {
-    fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
-        let times = arguments.array(0)?;
-        let times = times.as_primitive::<TimestampMicrosecondType>();
-        let starts = times.values().iter().map(|instant| self.latest(*instant)).collect();
-        Ok(Arc::new(self.structs(starts, times.nulls().cloned())?))
-    }
-}
-
-/// All windows that an instant is in, the latest first.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct SlidingWindows(Windows);
-
-impl Kernel for SlidingWindows {
-    fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
-        let times = arguments.array(0)?;
-        let times = times.as_primitive::<TimestampMicrosecondType>();
-        let mut starts: Vec<i64> = Vec::with_capacity(times.len());
-        let mut lengths: Vec<usize> = Vec::with_capacity(times.len());
-        for instant in times {
-            let before = starts.len();
-            if let Some(instant) = instant {
-                let latest = self.0.latest(instant);
-                let all = (0..self.0.overlapping()).map(|back| latest.wrapping_sub(back.wrapping_mul(self.0.slide)));
-                starts.extend(all.take_while(|start| instant < start.wrapping_add(self.0.width)));
-            }
-            lengths.push(starts.len() - before);
-        }
-        let windows = self.0.structs(starts, None)?;
-        let element = Arc::new(Field::new("element", windows.data_type().clone(), false));
-        let list = ListArray::try_new(element, OffsetBuffer::from_lengths(lengths), Arc::new(windows), times.nulls().cloned());
-        Ok(Arc::new(list.map_err(failed)?))
-    }
 }
 
 /// `{start, end}` of two columns.

@@ -6,12 +6,15 @@
 mod analyze;
 mod artifacts;
 mod catalog;
+mod change;
 mod codec;
 mod command;
 mod config;
+mod delta;
 mod errors;
 mod execute;
 mod host;
+mod modules;
 mod plan;
 mod planner;
 mod schema;
@@ -23,12 +26,15 @@ mod show;
 mod statement;
 mod streaming;
 mod upload;
+mod versions;
 
 pub use artifacts::Artifacts;
 pub use config::Confs;
 pub use host::{Host, TemporaryDirectory};
 pub use serve::{ServeOptions, serve};
 pub use session::{ConnectSession, GlobalViews, SessionKey};
+pub use sessions::Timeouts;
+pub use streaming::QUERY_OPTIONS;
 
 /// The service, generated over the official messages.
 mod generated {

@@ -7,7 +7,7 @@ use arrow::array::{
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Int32Type, Int64Type};
-use millstream_core::{Error, Result};
+use millstream_core::{Error, Result, raw_text};
 
 use super::Arguments;
 
@@ -30,6 +30,8 @@ struct Column {
 
 enum Values {
     Text(StringArray),
+    /// Text of which some is no UTF-8, and the bytes that it stands for.
+    RawText(StringArray, BinaryArray),
     Bytes(BinaryArray),
     Int(Int32Array),
     Long(Int64Array),
@@ -153,10 +155,18 @@ fn canonical(array: ArrayRef) -> Result<ArrayRef> {
     arrow::compute::cast(&array, &layout).map_err(internal)
 }
 
+/// The bytes that texts stand for, if some of them are no UTF-8.
+pub(crate) fn raw_bytes(texts: &StringArray) -> Option<BinaryArray> {
+    raw_text::has_raw_bytes(texts.values()).then(|| texts.iter().map(|text| text.map(raw_text::to_bytes)).collect())
+}
+
 impl Values {
     fn of(array: &ArrayRef) -> Values {
         let typed = match array.data_type() {
-            DataType::Utf8 => array.as_string_opt::<i32>().cloned().map(Values::Text),
+            DataType::Utf8 => array.as_string_opt::<i32>().cloned().map(|texts| match raw_bytes(&texts) {
+                Some(bytes) => Values::RawText(texts, bytes),
+                None => Values::Text(texts),
+            }),
             DataType::Binary => array.as_binary_opt::<i32>().cloned().map(Values::Bytes),
             DataType::Int32 => array.as_primitive_opt::<Int32Type>().cloned().map(Values::Int),
             DataType::Int64 => array.as_primitive_opt::<Int64Type>().cloned().map(Values::Long),
@@ -202,10 +212,18 @@ impl<'a> Row<'a> {
         self.place(index).is_some_and(|(column, _)| matches!(column.values, Values::Bytes(_)))
     }
 
+    /// How many characters a text has.
+    pub(crate) fn characters(self, index: usize) -> usize {
+        match self.place(index) {
+            Some((Column { values: Values::RawText(_, values), .. }, at)) => raw_text::count_characters(values.value(at)),
+            _ => self.text(index).chars().count(),
+        }
+    }
+
     /// An argument as text.
     pub(crate) fn text(self, index: usize) -> &'a str {
         match self.place(index) {
-            Some((Column { values: Values::Text(values), .. }, at)) => values.value(at),
+            Some((Column { values: Values::Text(values) | Values::RawText(values, _), .. }, at)) => values.value(at),
             _ => "",
         }
     }
@@ -218,7 +236,7 @@ impl<'a> Row<'a> {
     /// An argument's bytes, those of its text if it is one.
     pub(crate) fn bytes(self, index: usize) -> &'a [u8] {
         match self.place(index) {
-            Some((Column { values: Values::Bytes(values), .. }, at)) => values.value(at),
+            Some((Column { values: Values::Bytes(values) | Values::RawText(_, values), .. }, at)) => values.value(at),
             Some((Column { values: Values::Text(values), .. }, at)) => values.value(at).as_bytes(),
             _ => &[],
         }

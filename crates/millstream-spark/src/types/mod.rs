@@ -19,6 +19,7 @@ mod interval;
 mod json;
 mod names;
 mod proto;
+mod wire;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,8 +32,11 @@ pub use json::{schema_from_json, schema_to_json};
 pub use names::{ddl_type, quote, simple_name, simple_name_of, to_ddl};
 pub use proto::{from_proto, struct_to_proto, to_proto};
 
+pub use millstream_core::variant::{VARIANT, data_type as variant};
+
 pub(crate) use ddl::{column_type, same_name_twice};
 pub(crate) use json::{metadata_text, user_metadata};
+pub(crate) use wire::{retype, wire_field};
 
 /// The metadata key under which Spark keeps the length of `CHAR(n)` and `VARCHAR(n)`.
 pub const CHAR_VARCHAR: &str = "__CHAR_VARCHAR_TYPE_STRING";
@@ -45,14 +49,6 @@ pub const INTERVAL: &str = "spark.interval";
 
 /// The metadata key of the digits that a `TIME` has behind its seconds, where they are not six.
 pub const TIME: &str = "spark.time";
-
-/// The metadata key that marks a struct as a `VARIANT`.
-pub const VARIANT: &str = "spark.variant";
-
-/// Spark's `VARIANT`, without the mark that a field of the type carries.
-pub fn variant() -> DataType {
-    DataType::Struct(Fields::from(vec![Field::new("value", DataType::Binary, false), Field::new("metadata", DataType::Binary, false)]))
-}
 
 /// The two types of shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

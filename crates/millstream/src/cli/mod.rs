@@ -1,6 +1,7 @@
 //! The `millstream` command: its arguments, its exit codes, and one module per subcommand.
 
 mod check;
+mod checkpoint;
 mod completions;
 mod options;
 mod run;
@@ -39,6 +40,7 @@ Examples:
   millstream serve --warehouse /data/tables       serve PySpark on sc://127.0.0.1:15002
   millstream check pipelines/                     plan everything, touch nothing
   millstream table show gold_delays --limit 20    print a table
+  millstream checkpoint show lake/_checkpoints/f  print how far a query is and how late its rows are
 
 Exit codes: 0 success, 2 wrong usage, 3 invalid program or option, 10 source unavailable, 11 sink unavailable,
 12 checkpoint store unavailable, 13 schema mismatch, 14 bad record, 15 checkpoint incompatible, 16 data lost,
@@ -55,7 +57,10 @@ enum Command {
     /// Look at tables
     #[command(subcommand)]
     Table(table::TableCommand),
-    /// Print the options of sources and sinks
+    /// Look into checkpoints
+    #[command(subcommand)]
+    Checkpoint(checkpoint::CheckpointCommand),
+    /// Print the options of queries, sources and sinks
     Options(options::OptionsArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
@@ -115,6 +120,7 @@ pub fn main() -> ExitCode {
             Command::Serve(args) => serve::run(args).await,
             Command::Check(args) => check::run(args).await,
             Command::Table(command) => table::run(command).await,
+            Command::Checkpoint(command) => checkpoint::run(command).await,
             Command::Options(args) => options::run(&args),
             Command::Completions(args) => completions::run(args),
         }

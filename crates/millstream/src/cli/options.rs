@@ -6,6 +6,7 @@ use clap::Args;
 use millstream::wiring::Wiring;
 use millstream_core::options::OptionKind;
 use millstream_core::{OptionSpec, Result};
+use millstream_spark::connect::QUERY_OPTIONS;
 
 /// Arguments of `millstream options`.
 #[derive(Debug, Args)]
@@ -24,6 +25,10 @@ pub(super) fn run(args: &OptionsArgs) -> Result<()> {
         registry.sink(format)?;
     }
     let mut text = String::from("# Options\n\nWritten by `cargo xtask gen` from the specifications in the code.\n");
+    if args.format.is_none() {
+        text.push_str(QUERY);
+        table(&mut text, QUERY_OPTIONS);
+    }
     for provider in registry.sources().filter(|provider| wanted(provider.names())) {
         section(&mut text, "Source", provider.names(), &provider.options());
     }
@@ -39,6 +44,14 @@ fn section(text: &mut String, what: &str, names: &[&str], options: &[OptionSpec]
         text.push_str("It has no options.\n");
         return;
     }
+    table(text, options);
+}
+
+/// What is said before the options of queries.
+const QUERY: &str = "\n## Queries\n\nOptions of `writeStream` that Spark does not have. With `spark.` before it, each is a setting of a session for \
+                     all its queries.\n\n";
+
+fn table(text: &mut String, options: &[OptionSpec]) {
     text.push_str("| option | takes | default | |\n|---|---|---|---|\n");
     for option in options {
         let default = option.default.map(|default| format!("`{default}`")).unwrap_or_default();

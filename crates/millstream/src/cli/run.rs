@@ -47,6 +47,11 @@ pub(super) struct RunArgs {
     #[arg(long)]
     adopt: bool,
 
+    /// Go on with the state of a flow although the flow now means something else: `window`, `keys`, `aggregates`, `session`, `join`,
+    /// `event-time`, `output-mode`, or `all`; may be repeated
+    #[arg(long, value_name = "CHANGE")]
+    accept_change: Vec<String>,
+
     /// Tasks that a batch runs at once; the number of cores by default
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     parallelism: Option<u16>,
@@ -77,8 +82,13 @@ pub(super) async fn run(args: RunArgs) -> Result<()> {
     let (events, reports) = mpsc::channel(EVENTS);
     let reporter: Box<dyn Reporter> = if args.json { Box::new(terminal::Lines) } else { Box::new(terminal::Bars::new()) };
     let shown = tokio::spawn(terminal::show(reporter, reports));
-    let run_options =
-        RunOptions { once: args.once, full_refresh: args.full_refresh, full_refresh_all: args.full_refresh_all, ..RunOptions::default() };
+    let run_options = RunOptions {
+        once: args.once,
+        full_refresh: args.full_refresh,
+        full_refresh_all: args.full_refresh_all,
+        accepted_changes: args.accept_change.iter().map(|change| change.to_lowercase()).collect(),
+        ..RunOptions::default()
+    };
     let outcome = pipeline.run(run_options, events, stop).await;
     let reporter = shown.await.map_err(|error| Error::internal("the report ended early").caused_by(error))?;
     let summary = outcome?;

@@ -27,7 +27,8 @@ pub(super) enum TableCommand {
 /// Which table.
 #[derive(Debug, Args)]
 pub(super) struct TableArgs {
-    /// A table of the pipeline, `quarantine.FLOW` for a flow's quarantine, or the path or URL of any Delta table
+    /// A table of the pipeline, `quarantine.FLOW` for records that a flow could not read, `late.FLOW` for rows that it left out as late, or
+    /// the path or URL of any Delta table
     table: String,
 
     #[command(flatten)]
@@ -86,7 +87,8 @@ impl TableArgs {
             return self.table.clone();
         }
         let name = self.table.to_lowercase();
-        let folder = name.strip_prefix("quarantine.").map_or_else(|| name.clone(), |flow| format!("_quarantine_{flow}"));
+        let beside = ["quarantine", "late"].into_iter().find_map(|kind| Some((kind, name.strip_prefix(kind)?.strip_prefix('.')?)));
+        let folder = beside.map_or_else(|| name.clone(), |(kind, flow)| format!("_{kind}_{flow}"));
         format!("{}/tables/{folder}", self.storage.storage.trim_end_matches('/'))
     }
 

@@ -134,6 +134,18 @@ impl Records {
         }
     }
 
+    /// What ends lines where the file says it, once that is known.
+    pub(super) fn line_end(&mut self) -> Option<&'static [u8]> {
+        if self.line_end.is_none() && !self.find_line_end() {
+            return None;
+        }
+        match self.line_end.as_deref()? {
+            b"\r\n" => Some(b"\r\n"),
+            b"\r" => Some(b"\r"),
+            _ => Some(b"\n"),
+        }
+    }
+
     /// Finds out what ends lines: whatever ends the first. Returns whether it is known.
     fn find_line_end(&mut self) -> bool {
         let bytes = self.buffer.get(self.start..).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! The records of one file: without the lines that Spark leaves out.
 
+use memchr::memmem;
 use millstream_core::Result;
 
 use super::super::FileRef;
@@ -15,7 +16,7 @@ pub(super) struct RecordSource {
     splitter: Splitter,
     skip_rows: u64,
     comment: Option<u8>,
-    /// Line ends inside of quotes become line feeds, unless the option `lineSep` says what they are.
+    /// What ends the file's lines becomes a line feed inside of quotes, too, unless the option `lineSep` says what it is.
     normalize: bool,
     normalized: Vec<u8>,
 }
@@ -83,9 +84,12 @@ impl RecordSource {
     /// Those of `each`.
     pub(super) fn drain(&mut self, mut each: impl FnMut(Record<'_>) -> Result<bool>) -> Result<Drained> {
         loop {
-            let line = match &mut self.splitter {
-                Splitter::Lines(lines) => lines.next_record(),
-                Splitter::Records(records) => records.next(),
+            let (line, line_end) = match &mut self.splitter {
+                Splitter::Lines(lines) => (lines.next_record(), None),
+                Splitter::Records(records) => {
+                    let line_end = records.line_end();
+                    (records.next(), line_end)
+                }
             };
             let go_on = match line {
                 Line::Record { .. } | Line::TooLarge { .. } if self.skip_rows > 0 => {
@@ -94,8 +98,8 @@ impl RecordSource {
                 }
                 Line::Record { bytes, position, utf8 } => {
                     let left_out = is_blank_line(bytes) || self.comment.is_some() && bytes.first().copied() == self.comment;
-                    if self.normalize {
-                        let bytes = normalized(bytes, &mut self.normalized);
+                    if let Some(line_end) = line_end.filter(|_| self.normalize) {
+                        let bytes = normalized(bytes, line_end, &mut self.normalized);
                         each(Record::Text { bytes, position, utf8 })?
                     } else {
                         left_out || each(Record::Text { bytes, position, utf8 })?
@@ -130,19 +134,18 @@ impl RecordSource {
     }
 }
 
-/// The record with line feeds for whatever ends its lines.
-fn normalized<'a>(record: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
-    if memchr::memchr(b'\r', record).is_none() {
+/// The record with line feeds for what ends the lines of its file.
+fn normalized<'a>(record: &'a [u8], line_end: &[u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    if line_end == b"\n" || memmem::find(record, line_end).is_none() {
         return record;
     }
     scratch.clear();
-    let mut from = 0;
-    while let Some(found) = record.get(from..).and_then(|rest| memchr::memchr(b'\r', rest)) {
-        let at = from + found;
-        scratch.extend_from_slice(record.get(from..at).unwrap_or_default());
+    let mut rest = record;
+    while let Some(found) = memmem::find(rest, line_end) {
+        scratch.extend_from_slice(rest.get(..found).unwrap_or_default());
         scratch.push(b'\n');
-        from = at + 1 + usize::from(record.get(at + 1) == Some(&b'\n'));
+        rest = rest.get(found + line_end.len()..).unwrap_or_default();
     }
-    scratch.extend_from_slice(record.get(from..).unwrap_or_default());
+    scratch.extend_from_slice(rest);
     scratch
 }

@@ -172,12 +172,12 @@ fn local_and_remote_files_give_the_same_bytes() {
         let memory = InMemory::new();
         block_on(memory.put(&Path::from(name), content.into())).unwrap();
         for store in [local, Arc::new(memory)] {
-            let file = FileRef { store, path: Path::from(name), url: format!("file:///{name}"), size: 1 };
+            let file = FileRef { store, path: Path::from(name), url: format!("file:///{name}"), size: 1, modified_ms: 0 };
             assert!(read_all(&file, &InputOptions::default()).unwrap() == plain);
         }
     }
     let store = Arc::new(InMemory::new());
-    let gone = FileRef { store, path: Path::from("gone"), url: "memory:///gone".to_owned(), size: 1 };
+    let gone = FileRef { store, path: Path::from("gone"), url: "memory:///gone".to_owned(), size: 1, modified_ms: 0 };
     let error = read_all(&gone, &InputOptions::default()).unwrap_err();
     assert_eq!((error.code(), error.kind()), ("FAILED_READ_FILE.FILE_NOT_EXIST", ErrorKind::DataLost));
 }
@@ -188,7 +188,7 @@ fn the_option_tells_the_codec_only_where_the_name_does_not() {
     let memory = Arc::new(InMemory::new());
     for (name, content) in [("a.json", pack("zst", &plain)), ("b.gz", pack("gz", &plain))] {
         block_on(memory.put(&Path::from(name), content.into())).unwrap();
-        let file = FileRef { store: memory.clone(), path: Path::from(name), url: name.to_owned(), size: 1 };
+        let file = FileRef { store: memory.clone(), path: Path::from(name), url: name.to_owned(), size: 1, modified_ms: 0 };
         let options = InputOptions::from_options(&Options::new().with("compression", "zstd")).unwrap();
         assert!(read_all(&file, &options).unwrap() == plain, "{name}");
     }

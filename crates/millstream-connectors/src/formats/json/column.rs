@@ -12,6 +12,7 @@ use arrow::datatypes::{
     Int32Type, Int64Type, TimestampMicrosecondType,
 };
 use arrow::error::ArrowError;
+use millstream_core::variant;
 
 use super::object::Members;
 
@@ -35,7 +36,11 @@ pub(super) enum Values {
     Int64(Vec<i64>),
     Float(Vec<f32>),
     Double(Vec<f64>),
-    Decimal { values: Vec<i128>, precision: u8, scale: i8 },
+    Decimal {
+        values: Vec<i128>,
+        precision: u8,
+        scale: i8,
+    },
     Date(Vec<i32>),
     Timestamp(Vec<i64>),
     TimestampNtz(Vec<i64>),
@@ -44,6 +49,8 @@ pub(super) enum Values {
     List(Offsets, Box<Column>),
     Map(Offsets, Bytes, Box<Column>),
     Struct(Box<Members>),
+    /// Values and their metadata.
+    Variant(Bytes, Bytes),
 }
 
 /// Where the values of variable length end.
@@ -107,6 +114,10 @@ impl Bytes {
         self.bytes.truncate(end);
     }
 
+    fn take_bytes(&mut self, nulls: Option<NullBuffer>) -> Result<BinaryArray, ArrowError> {
+        BinaryArray::try_new(self.offsets.take(), Buffer::from_vec(std::mem::take(&mut self.bytes)), nulls)
+    }
+
     fn take_strings(&mut self, nulls: Option<NullBuffer>) -> Result<StringArray, ArrowError> {
         StringArray::try_new(self.offsets.take(), Buffer::from_vec(std::mem::take(&mut self.bytes)), nulls)
     }
@@ -165,6 +176,7 @@ impl Column {
             DataType::List(element) | DataType::LargeList(element) => {
                 Values::List(Offsets::new(), Box::new(Column::new(element.data_type())))
             }
+            DataType::Struct(_) if *data_type == variant::data_type() => Values::Variant(Bytes::new(), Bytes::new()),
             DataType::Struct(fields) => {
                 Values::Struct(Box::new(Members::new(fields.iter().map(|field| (field.name(), field.data_type())))))
             }
@@ -213,6 +225,10 @@ impl Column {
             Values::Double(values) => values.push(0.0),
             Values::Decimal { values, .. } => values.push(0),
             Values::Text(values) | Values::Binary(values) => values.close(),
+            Values::Variant(values, metadata) => {
+                values.close();
+                metadata.close();
+            }
             Values::List(offsets, element) => offsets.push(element.len()),
             Values::Map(offsets, _, value) => offsets.push(value.len()),
             Values::Struct(members) => members.columns.iter_mut().for_each(Column::push_null),
@@ -250,6 +266,10 @@ impl Column {
             Values::Double(values) => values.truncate(length),
             Values::Decimal { values, .. } => values.truncate(length),
             Values::Text(values) | Values::Binary(values) => values.truncate(length),
+            Values::Variant(values, metadata) => {
+                values.truncate(length);
+                metadata.truncate(length);
+            }
             Values::List(offsets, element) => element.truncate(offsets.truncate(length)),
             Values::Map(offsets, keys, value) => {
                 let end = offsets.truncate(length);
@@ -265,6 +285,10 @@ impl Column {
         let length = self.len();
         match &mut self.values {
             Values::Text(values) | Values::Binary(values) => values.discard(),
+            Values::Variant(values, metadata) => {
+                values.discard();
+                metadata.discard();
+            }
             Values::List(offsets, element) => element.truncate(offsets.last()),
             Values::Map(offsets, keys, value) => {
                 keys.truncate(offsets.last());
@@ -309,8 +333,11 @@ impl Column {
                 Arc::new(values.with_timezone_opt(zone))
             }
             Values::Text(values) => Arc::new(values.take_strings(nulls)?),
-            Values::Binary(values) => {
-                Arc::new(BinaryArray::try_new(values.offsets.take(), Buffer::from_vec(std::mem::take(&mut values.bytes)), nulls)?)
+            Values::Binary(values) => Arc::new(values.take_bytes(nulls)?),
+            Values::Variant(values, metadata) => {
+                let fields = if let DataType::Struct(fields) = data_type { fields.clone() } else { Fields::empty() };
+                let parts: Vec<ArrayRef> = vec![Arc::new(values.take_bytes(None)?), Arc::new(metadata.take_bytes(None)?)];
+                Arc::new(StructArray::try_new(fields, parts, nulls)?)
             }
             Values::List(offsets, element) => {
                 let field = match data_type {

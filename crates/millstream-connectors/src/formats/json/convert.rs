@@ -1,17 +1,17 @@
 //! JSON values into columns, as strict as Spark: a value of another kind is no value, whatever it looks like.
 
+use millstream_core::json::{Cursor, Fault, Number, Quoted, append_compact, non_number_text, unescape};
+use millstream_core::variant::{self, Parsed};
+
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 
 use super::super::values::{DateTimeFormats, parse_decimal, parse_long};
+use super::Plan;
 use super::column::{Column, Values};
-use super::cursor::{Cursor, Fault, Quoted};
-use super::number::Number;
 use super::object::Members;
-use super::plan::Plan;
-use super::text::{append_compact, non_number_text, unescape};
 
 /// What became of a value. The cursor stands behind it in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,21 @@ impl Column {
     pub fn read(&mut self, cursor: &mut Cursor<'_>, with: &mut Conversion) -> Result<Outcome, Fault> {
         let first = cursor.token()?;
         let start = cursor.at();
+        if let Values::Variant(values, metadata) = &mut self.values {
+            return match variant::from_json(cursor, &mut values.bytes, &mut metadata.bytes)? {
+                Parsed::Good => {
+                    values.close();
+                    metadata.close();
+                    self.added();
+                    Ok(Outcome::Good)
+                }
+                Parsed::Bad(_) => {
+                    self.discard();
+                    with.problem.get_or_insert((start, cursor.at(), "variant"));
+                    Ok(Outcome::Bad)
+                }
+            };
+        }
         let outcome = match first {
             b'"' => {
                 let text = cursor.string(b'"')?;
@@ -59,7 +74,7 @@ impl Column {
             }
             b'0'..=b'9' => {
                 let number = cursor.number()?;
-                self.put_number(&number)
+                self.put_number(&number, with.verbatim)
             }
             b'{' => self.read_object(cursor, with)?,
             b'[' => self.read_array(cursor, with)?,
@@ -81,10 +96,10 @@ impl Column {
                 self.put_string(text, with)
             }
             _ => match cursor.non_number() {
-                Some(value) => self.put_non_number(value),
+                Some(value) => self.put_non_number(value, with.verbatim.then(|| cursor.since(start))),
                 None if first == b'-' => {
                     let number = cursor.number()?;
-                    self.put_number(&number)
+                    self.put_number(&number, with.verbatim)
                 }
                 None => return Err(cursor.fault("a value was expected")),
             },
@@ -96,7 +111,7 @@ impl Column {
     }
 
     #[inline(always)]
-    fn put_number(&mut self, number: &Number<'_>) -> Outcome {
+    fn put_number(&mut self, number: &Number<'_>, verbatim: bool) -> Outcome {
         let added = match &mut self.values {
             Values::Int64(values) => number.long().map(|value| values.push(value)),
             Values::Double(values) => {
@@ -113,7 +128,11 @@ impl Column {
             }
             Values::Decimal { values, precision, scale } => parse_decimal(number.raw, *precision, *scale).map(|value| values.push(value)),
             Values::Text(values) => {
-                number.append_to(&mut values.bytes);
+                if verbatim {
+                    values.bytes.extend_from_slice(number.raw);
+                } else {
+                    number.append_to(&mut values.bytes);
+                }
                 values.close();
                 Some(())
             }
@@ -140,7 +159,8 @@ impl Column {
         self.close(added)
     }
 
-    fn put_non_number(&mut self, value: f64) -> Outcome {
+    /// A number that is none, and how it is written where that counts.
+    fn put_non_number(&mut self, value: f64, written: Option<&[u8]>) -> Outcome {
         let added = match &mut self.values {
             Values::Double(values) => {
                 values.push(value);
@@ -151,7 +171,7 @@ impl Column {
                 Some(())
             }
             Values::Text(values) => {
-                values.bytes.extend_from_slice(non_number_text(value).as_bytes());
+                values.bytes.extend_from_slice(written.unwrap_or_else(|| non_number_text(value).as_bytes()));
                 values.close();
                 Some(())
             }
@@ -337,6 +357,7 @@ impl Column {
             Values::List(..) => "array",
             Values::Map(..) => "map",
             Values::Struct(_) => "struct",
+            Values::Variant(..) => "variant",
         }
     }
 }

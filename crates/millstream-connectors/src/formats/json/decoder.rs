@@ -8,16 +8,16 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
+use millstream_core::json::{Cursor, Fault, append_compact, unescape};
 use millstream_core::quarantine::{BadRecord, ParseMode, Quarantine};
-use millstream_core::{Error, ErrorKind, Result};
+use millstream_core::{Error, ErrorKind, Result, raw_text};
 
+use super::super::plan::{Projection, Source};
 use super::super::rescue::Rescue;
+use super::Plan;
 use super::column::Column;
 use super::convert::{Conversion, Outcome};
-use super::cursor::{Cursor, Fault};
 use super::object::Members;
-use super::plan::{Plan, Projection, Source};
-use super::text::{append_compact, unescape};
 
 /// How much of a value is shown to people.
 const SHOWN: usize = 120;
@@ -93,6 +93,7 @@ impl Decoder {
         let mut cursor = Cursor::new(bytes, &syntax);
         match cursor.next_token()? {
             None => Ok(()),
+            Some(_) if self.plan.options.single_variant.is_some() => self.variant(&mut cursor),
             Some(b'{') => self.row(&mut cursor),
             Some(b'[') => {
                 cursor.enter()?;
@@ -112,6 +113,16 @@ impl Decoder {
                 Err(Malformed::json("the record is no object"))
             }
         }
+    }
+
+    /// Adds a row that is the value at the cursor, whatever it is.
+    fn variant(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
+        match self.fields.columns.is_empty() {
+            true => cursor.skip()?,
+            false => drop(self.fields.read(0, self.rows, cursor, &mut self.conversion)?),
+        }
+        self.rows += 1;
+        Ok(())
     }
 
     /// Adds the row of the object at the cursor.
@@ -246,7 +257,7 @@ impl Decoder {
     fn keep_text(&mut self, bytes: &[u8], position: u64, rows: usize, malformed: Malformed) {
         match &mut self.corrupt_record {
             Some(column) => {
-                let text = String::from_utf8_lossy(bytes);
+                let text = raw_text::from_bytes(bytes);
                 (0..rows).for_each(|_| column.push_text(text.as_bytes()));
             }
             None => self.report(bytes, position, malformed),

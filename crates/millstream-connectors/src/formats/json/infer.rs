@@ -1,30 +1,30 @@
 //! The schema of JSON files, by Spark's rules: whole numbers are bigint, others double, what disagrees is string, fields are in the order
 //! of their names.
 
-mod kind;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use millstream_core::json::{Cursor, Fault, Fields, Kind, decimal, merge, unescape};
 use millstream_core::quarantine::ParseMode;
-use millstream_core::{Error, ErrorKind, Result};
+use millstream_core::{Error, ErrorKind, Result, variant};
 
 use super::super::FileRef;
 use super::super::input::Input;
 use super::super::lines::{Line, Lines};
 use super::super::values::decimal_shape;
-use super::cursor::{Cursor, Fault};
 use super::options::JsonOptions;
-use super::text::unescape;
-use kind::{Fields, Kind, decimal, merge};
 
 /// The schema of all records of the files.
 ///
 /// # Errors
 /// Those of reading the files, and `_LEGACY_ERROR_TEMP_2165` for a malformed record in the mode `FAILFAST`.
 pub async fn infer(files: &[FileRef], options: &JsonOptions) -> Result<SchemaRef> {
+    if let Some(name) = &options.single_variant {
+        return Ok(Arc::new(Schema::new(vec![variant::field(name)])));
+    }
     let mut inference = Inference { options, root: Fields::new(), sample: 0.0, scratch: Vec::new() };
     for file in files {
         let mut input = Input::open(file, &options.input).await?;

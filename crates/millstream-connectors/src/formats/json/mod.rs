@@ -8,17 +8,13 @@
 
 mod column;
 mod convert;
-mod cursor;
 mod decoder;
 mod infer;
-mod number;
 mod object;
 mod options;
-mod plan;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::sync::Arc;
 
@@ -28,9 +24,12 @@ use futures::StreamExt;
 use millstream_core::source::{BatchStream, ReadContext};
 use millstream_core::{OptionSpec, Options, Result};
 
+use super::plan::TextColumns;
 use super::{FileFormat, FileReader, FileRef};
 use options::JsonOptions;
-use plan::Plan;
+
+/// A schema and options that were checked.
+type Plan = super::plan::Plan<JsonOptions>;
 
 /// The format.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +45,10 @@ impl FileFormat for Json {
         options::specs()
     }
 
+    fn streams_need_schema(&self, options: &Options) -> bool {
+        options.get("singleVariantColumn").is_none()
+    }
+
     fn filters_rows(&self) -> bool {
         true
     }
@@ -55,8 +58,18 @@ impl FileFormat for Json {
     }
 
     fn reader(&self, schema: SchemaRef, options: &Options) -> Result<Arc<dyn FileReader>> {
-        Ok(Arc::new(JsonReader { plan: Plan::new(schema, JsonOptions::from_options(options)?)? }))
+        Ok(Arc::new(JsonReader { plan: plan_of(schema, JsonOptions::from_options(options)?)? }))
     }
+}
+
+fn plan_of(schema: SchemaRef, options: JsonOptions) -> Result<Arc<Plan>> {
+    if let Some(name) = &options.single_variant {
+        super::plan::check_single_variant(&schema, name, &options.corrupt_record)?;
+    }
+    Plan::new("json", schema, options, column::is_supported, |options| TextColumns {
+        corrupt_record: &options.corrupt_record,
+        rescued_data: options.rescued_data.as_deref(),
+    })
 }
 
 #[derive(Debug)]

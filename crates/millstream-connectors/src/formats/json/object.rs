@@ -1,13 +1,13 @@
 //! The fields of an object, found by name: a record mostly has the same names in the same order as the one before it, so the name seen last
 //! at each place is tried first.
 
+use millstream_core::json::{Cursor, Fault, unescape};
+
 use std::collections::HashMap;
 
 use arrow::datatypes::DataType;
 
 use super::column::Column;
-use super::cursor::{Cursor, Fault};
-use super::text::unescape;
 
 /// How many places remember a name.
 const REMEMBERED: usize = 1024;

@@ -1,5 +1,6 @@
 //! The options of the format `json`.
 
+use millstream_core::json::Syntax;
 use millstream_core::options::OptionKind;
 use millstream_core::quarantine::ParseMode;
 use millstream_core::{Error, OptionSpec, Options, Result};
@@ -8,7 +9,6 @@ use super::super::input::{self, InputOptions};
 use super::super::lines::{LINE_SEP, MAX_RECORD, MAX_RECORD_BYTES, Separator, max_record_bytes};
 use super::super::rescue::{RESCUED_DATA_COLUMN, rescued_data_column};
 use super::super::values::DateTimeFormats;
-use super::cursor::Syntax;
 
 /// The limit of a file that is one record.
 const MAX_FILE_BYTES: usize = 128 * 1024 * 1024;
@@ -28,6 +28,8 @@ pub struct JsonOptions {
     pub corrupt_record: String,
     /// The column that takes what does not fit the schema.
     pub rescued_data: Option<String>,
+    /// The only column, which takes whole records as variants.
+    pub single_variant: Option<String>,
     /// A file is one record.
     pub multi_line: bool,
     /// What separates records.
@@ -71,6 +73,7 @@ pub fn specs() -> Vec<OptionSpec> {
             "The column that takes the text of malformed records, if the schema has it.",
         ),
         RESCUED_DATA_COLUMN,
+        text("singleVariantColumn", None, "The name of a single column that takes every record as a variant."),
         switch("multiLine", "false", "A file is one JSON value, not one in every line."),
         LINE_SEP,
         MAX_RECORD,
@@ -140,6 +143,7 @@ impl JsonOptions {
             mode: options.get("mode").map_or(Ok(ParseMode::Permissive), ParseMode::parse)?,
             corrupt_record: options.get("columnNameOfCorruptRecord").unwrap_or("_corrupt_record").to_owned(),
             rescued_data: rescued_data_column(options).map(str::to_owned),
+            single_variant: options.get("singleVariantColumn").map(str::to_owned),
             separator: if multi_line { Separator::Never } else { Separator::from_options(options)? },
             limit: max_record_bytes(options, if multi_line { MAX_FILE_BYTES } else { MAX_RECORD_BYTES })?,
             multi_line,

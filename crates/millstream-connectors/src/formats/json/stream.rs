@@ -10,8 +10,9 @@ use millstream_core::{Error, Result};
 use super::super::FileRef;
 use super::super::input::Input;
 use super::super::lines::{Line, Lines};
+use super::super::plan::Projection;
+use super::Plan;
 use super::decoder::Decoder;
-use super::plan::{Plan, Projection};
 
 /// A batch is handed out when its records have this many bytes, however few rows they make.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -65,8 +66,8 @@ impl Reading {
             none => {
                 let options = &self.plan.options;
                 let input = Input::open(&self.file, &options.input).await?;
-                // Where Spark reads a file itself and not line by line, it keeps the spelling of values in string columns.
-                let verbatim = options.multi_line && input.is_verbatim();
+                // Spark keeps the spelling of values in string columns where its parser has the bytes of the record or of the file.
+                let verbatim = if options.multi_line { input.is_verbatim() } else { options.input.encoding.is_none() };
                 let quarantine = self.context.quarantine.clone();
                 let decoder = Decoder::new(self.plan.clone(), self.projection.clone(), self.file.url.clone(), quarantine, verbatim);
                 none.insert((input, decoder))

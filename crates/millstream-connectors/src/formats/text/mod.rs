@@ -13,7 +13,7 @@ use futures::StreamExt;
 use millstream_core::options::OptionKind;
 use millstream_core::quarantine::BadRecord;
 use millstream_core::source::{BatchStream, ReadContext};
-use millstream_core::{Error, OptionSpec, Options, Result};
+use millstream_core::{Error, OptionSpec, Options, Result, raw_text};
 
 use super::input::{self, Input, InputOptions};
 use super::lines::{LINE_SEP, Line, Lines, MAX_RECORD, MAX_RECORD_BYTES, Separator, max_record_bytes};
@@ -173,22 +173,28 @@ struct Rows {
 }
 
 impl Rows {
-    /// Adds a row. Strings are UTF-8: other bytes become U+FFFD, and the record is returned for the quarantine.
+    /// Adds a row. Bytes that are no UTF-8 are kept in the row, and the record is also returned for the quarantine.
     fn push(&mut self, bytes: &[u8], position: u64, url: &str) -> Option<BadRecord> {
         self.count += 1;
         if !self.wanted {
             return None;
         }
-        let Err(error) = simdutf8::basic::from_utf8(bytes).map(|text| self.values.append_value(text)) else { return None };
-        let text = String::from_utf8_lossy(bytes);
-        self.values.append_value(&text);
+        let error = match simdutf8::basic::from_utf8(bytes) {
+            Ok(text) if !raw_text::has_raw_bytes(bytes) => {
+                self.values.append_value(text);
+                return None;
+            }
+            outcome => outcome.err(),
+        };
+        self.values.append_value(raw_text::from_bytes(bytes));
+        let error = error?;
         Some(BadRecord {
-            raw: Some(clip(&text).to_owned()),
+            raw: Some(clip(&String::from_utf8_lossy(bytes)).to_owned()),
             origin: url.to_owned(),
             position: Some(position),
             length: Some(bytes.len() as u64),
             reason: "INVALID_UTF8".to_owned(),
-            detail: format!("the record is not UTF-8 ({error}): set the option encoding; the bytes were replaced in the row"),
+            detail: format!("the record is not UTF-8 ({error}) and its bytes are kept as they are: set the option encoding if it is text"),
         })
     }
 }

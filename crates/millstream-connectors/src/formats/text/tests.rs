@@ -22,7 +22,7 @@ async fn file(name: &str, content: Vec<u8>) -> FileRef {
     let store = Arc::new(InMemory::new());
     let path = object_store::path::Path::from(name);
     store.put(&path, content.clone().into()).await.unwrap();
-    FileRef { store: store as Arc<dyn ObjectStore>, path, url: format!("memory:///{name}"), size: content.len() as u64 }
+    FileRef { store: store as Arc<dyn ObjectStore>, path, url: format!("memory:///{name}"), size: content.len() as u64, modified_ms: 0 }
 }
 
 async fn read(name: &str, content: &[u8], options: Options) -> (Vec<String>, Vec<BadRecord>) {
@@ -59,9 +59,10 @@ async fn encodings_and_compression() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_utf8_are_replaced_and_reported() {
+async fn bytes_that_are_not_utf8_are_kept_and_reported() {
     let (rows, bad) = read("a.txt", b"ok\n\xff\xfe\nend\n", Options::new()).await;
-    assert_eq!(rows, ["ok", "\u{fffd}\u{fffd}", "end"]);
+    assert_eq!(rows, ["ok", "\u{10ffff}\u{10fffe}", "end"]);
+    assert_eq!(millstream_core::raw_text::to_bytes(&rows[1]), b"\xff\xfe".as_slice());
     assert_eq!((bad[0].reason.as_str(), bad[0].position, bad[0].length), ("INVALID_UTF8", Some(3), Some(2)));
 }
 

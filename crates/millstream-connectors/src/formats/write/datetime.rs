@@ -126,6 +126,18 @@ impl DateTimeText {
         DateTimeText { zone: Zone::UTC, form: Form::Cast, date: None, timestamp: None, timestamp_ntz: None }
     }
 
+    /// What `CAST … AS STRING` gives in the same zone.
+    pub(super) fn plain(&self) -> Self {
+        DateTimeText { zone: self.zone, ..Self::cast_in_utc() }
+    }
+
+    /// Appends how far the zone's clock is from UTC at an instant, `+01:00`.
+    pub(super) fn offset(&self, micros: i64, out: &mut String) {
+        let minutes = offset_at(self.zone, micros) / 60;
+        let sign = if minutes < 0 { '-' } else { '+' };
+        let _ = write!(out, "{sign}{:02}:{:02}", minutes.abs() / 60, minutes.abs() % 60);
+    }
+
     /// Appends the text of a date, days since 1970.
     ///
     /// # Errors

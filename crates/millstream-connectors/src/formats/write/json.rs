@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ListArray, MapArray, RecordBatch, StructArray};
 use arrow::datatypes::{Schema, SchemaRef};
 use millstream_core::options::OptionKind;
-use millstream_core::{OptionSpec, Options, Result};
+use millstream_core::{OptionSpec, Options, Result, raw_text, variant};
 
 use super::canonical::{canonical_batch, canonical_schema};
 use super::column::{Column, inner};
@@ -123,6 +123,7 @@ enum Value {
     List(ListArray, Box<Value>),
     Object(StructArray, Vec<Field>),
     Map(MapArray, Box<Column>, Box<Value>),
+    Variant(StructArray),
 }
 
 impl Field {
@@ -139,6 +140,7 @@ impl Value {
         match column {
             Column::Scalar(values) => Value::Scalar(values),
             Column::List(lists, elements) => Value::List(lists, Box::new(Value::new(*elements, ascii))),
+            Column::Struct(structs, _) if *structs.data_type() == variant::data_type() => Value::Variant(structs),
             Column::Struct(structs, parts) => {
                 Value::Object(structs, parts.into_iter().map(|(name, part)| Field::new(&name, part, ascii)).collect())
             }
@@ -150,7 +152,7 @@ impl Value {
         match self {
             Value::Scalar(values) => values.is_null(row),
             Value::List(lists, _) => lists.is_null(row),
-            Value::Object(structs, _) => structs.is_null(row),
+            Value::Object(structs, _) | Value::Variant(structs) => structs.is_null(row),
             Value::Map(maps, _, _) => maps.is_null(row),
         }
     }
@@ -183,6 +185,7 @@ impl Style {
         match value {
             Value::Scalar(values) => self.scalar(values, row, out),
             Value::Object(_, fields) => self.object(fields, row, out),
+            Value::Variant(variants) => super::variant::write_row(variants, row, &self.times, self.ascii, out),
             Value::List(lists, elements) => {
                 out.push('[');
                 for (number, element) in inner(lists.value_offsets(), row).enumerate() {
@@ -215,7 +218,7 @@ impl Style {
     fn scalar(&self, values: &Scalar, row: usize, out: &mut String) -> Result<()> {
         match values {
             Scalar::String(values) => {
-                quote(values.value(row), self.ascii, out);
+                quote(&raw_text::shown(values.value(row)), self.ascii, out);
                 Ok(())
             }
             Scalar::Binary(values) => {
@@ -258,7 +261,7 @@ fn key(keys: &Column, row: usize) -> Result<String> {
 }
 
 /// A string in quotes with Jackson's escapes.
-fn quote(text: &str, ascii: bool, out: &mut String) {
+pub(super) fn quote(text: &str, ascii: bool, out: &mut String) {
     out.push('"');
     for c in text.chars() {
         match c {
@@ -282,7 +285,7 @@ fn quote(text: &str, ascii: bool, out: &mut String) {
 }
 
 /// Base64 with padding and without line breaks.
-fn base64(bytes: &[u8], out: &mut String) {
+pub(super) fn base64(bytes: &[u8], out: &mut String) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for chunk in bytes.chunks(3) {
         let number = chunk.iter().chain([&0, &0]).take(3).fold(0_usize, |number, byte| number << 8 | usize::from(*byte));

@@ -13,6 +13,8 @@ mod pattern;
 mod scalar;
 pub(crate) mod spark_text;
 mod text;
+mod variant;
+mod xml;
 
 #[cfg(test)]
 mod tests;
@@ -80,6 +82,7 @@ pub fn all() -> Vec<Arc<dyn FileWriteFormat>> {
         Arc::new(orc::Orc),
         Arc::new(text::Text),
         Arc::new(avro::Avro),
+        Arc::new(xml::Xml),
     ]
 }
 

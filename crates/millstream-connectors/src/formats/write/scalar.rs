@@ -10,7 +10,7 @@ use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     IntervalUnit, IntervalYearMonthType, TimeUnit, TimestampMicrosecondType,
 };
-use millstream_core::Result;
+use millstream_core::{Result, raw_text};
 
 use super::datetime::DateTimeText;
 
@@ -122,7 +122,7 @@ impl Scalar {
             Scalar::Date(values) => return times.date(values.value(row), out),
             Scalar::Timestamp(values) => return times.timestamp(values.value(row), out),
             Scalar::TimestampNtz(values) => return times.timestamp_ntz(values.value(row), out),
-            Scalar::String(values) => out.write_str(values.value(row)),
+            Scalar::String(values) => out.write_str(&raw_text::shown(values.value(row))),
             Scalar::Binary(values) => {
                 let bytes: Vec<String> = values.value(row).iter().map(|byte| format!("{byte:02X}")).collect();
                 write!(out, "[{}]", bytes.join(" "))
@@ -144,7 +144,7 @@ impl Scalar {
 
 /// A floating-point number as Java writes it: plain between 10⁻³ and 10⁷, otherwise with one digit before the point and an exponent.
 /// `shortest` is the number in Rust's `{:e}` form, which has the fewest digits that read back as the same number.
-fn floating(value: f64, shortest: &str, out: &mut String) {
+pub(super) fn floating(value: f64, shortest: &str, out: &mut String) {
     if value.is_nan() {
         out.push_str("NaN");
         return;
@@ -193,7 +193,7 @@ fn point(digits: &str, whole: i32, out: &mut String) {
 }
 
 /// `unscaled` · 10^−`scale`.
-fn decimal(unscaled: i128, scale: i32, form: DecimalText, out: &mut String) {
+pub(super) fn decimal(unscaled: i128, scale: i32, form: DecimalText, out: &mut String) {
     if unscaled < 0 {
         out.push('-');
     }

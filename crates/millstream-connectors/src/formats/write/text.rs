@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use millstream_core::options::OptionKind;
-use millstream_core::{Error, OptionSpec, Options, Result};
+use millstream_core::{Error, OptionSpec, Options, Result, raw_text};
 
 use super::canonical::{canonical_batch, canonical_schema, unsupported};
 use super::compression::{Codec, Compressor};
@@ -70,12 +70,12 @@ struct TextEncoder {
 impl FileEncoder for TextEncoder {
     fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         let rows = canonical_batch(rows, &self.schema)?;
-        let mut lines = String::new();
+        let mut lines = Vec::new();
         for row in rows.column(0).as_string::<i32>() {
-            lines.push_str(row.unwrap_or_default());
-            lines.push_str(&self.line_end);
+            lines.extend_from_slice(&raw_text::to_bytes(row.unwrap_or_default()));
+            lines.extend_from_slice(self.line_end.as_bytes());
         }
-        self.out.write(lines.as_bytes())
+        self.out.write(&lines)
     }
 
     fn take(&mut self) -> Vec<u8> {

@@ -31,19 +31,65 @@ pub(crate) struct Aggregation {
 
 impl Aggregation {
     /// The key whose event time closes a group.
-    fn event_time(&self) -> Option<usize> {
+    pub(crate) fn event_time(&self) -> Option<usize> {
         self.keys.iter().position(|key| event_time_delay(key).is_some())
     }
 
-    fn table(&self) -> TableSchema {
+    /// Whether the watermark closes groups.
+    pub(crate) fn closes(&self) -> bool {
+        self.event_time().is_some() && self.mode != OutputMode::Complete
+    }
+
+    /// Its table: groups and their partial states.
+    pub(crate) fn table(&self) -> TableSchema {
         // What complete mode keeps never leaves, whatever its watermark.
         let expiry = self.event_time().filter(|_| self.mode != OutputMode::Complete).map_or(Expiry::Never, Expiry::Key);
-        TableSchema { name: "default", key: self.keys.clone(), value: self.functions.state_fields().to_vec(), expiry }
+        TableSchema { name: "default".into(), key: self.keys.clone(), value: self.functions.state_fields().to_vec(), expiry }
     }
 
     /// What its state means.
     pub(crate) fn description(&self) -> Description {
         Description { name: "stateStoreSave", tables: vec![self.table()], variant: self.functions.text(), stores: 1 }
+    }
+
+    /// Refuses to emit groups when they close where they never do.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK`.
+    pub(crate) fn refuse_endless(&self) -> DfResult<()> {
+        if self.mode != OutputMode::Append || self.event_time().is_some() {
+            return Ok(());
+        }
+        Err(refused(
+            "UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK",
+            "append output mode is not supported for aggregate on streaming DataFrames/Datasets without watermark: add withWatermark and \
+             group by the event time or a window of it",
+        ))
+    }
+
+    /// Keys and the results of complete states as rows of the output.
+    pub(crate) fn emit(&self, keys: Vec<ArrayRef>, states: &[ArrayRef], rows: usize, emit: &mut dyn FnMut(RecordBatch)) -> DfResult<()> {
+        self.emit_results(keys, self.functions.evaluate(states, rows)?, rows, emit)
+    }
+
+    /// Keys and results as rows of the output.
+    pub(crate) fn emit_results(
+        &self,
+        keys: Vec<ArrayRef>,
+        results: Vec<ArrayRef>,
+        rows: usize,
+        emit: &mut dyn FnMut(RecordBatch),
+    ) -> DfResult<()> {
+        let columns = keys.into_iter().chain(results).collect();
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows));
+        let all = RecordBatch::try_new_with_options(self.output.clone(), columns, &options)?;
+        let mut from = 0;
+        while from < rows {
+            let length = self.batch_size.max(1).min(rows - from);
+            emit(all.slice(from, length));
+            from += length;
+        }
+        Ok(())
     }
 }
 
@@ -108,21 +154,6 @@ impl AggregateCore {
         }
         Ok(groups)
     }
-
-    /// Keys and results as rows of the output.
-    fn emit(&self, keys: Vec<ArrayRef>, states: &[ArrayRef], rows: usize, emit: &mut dyn FnMut(RecordBatch)) -> DfResult<()> {
-        let mut columns = keys;
-        columns.extend(self.aggregation.functions.evaluate(states, rows)?);
-        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows));
-        let all = RecordBatch::try_new_with_options(self.aggregation.output.clone(), columns, &options)?;
-        let mut from = 0;
-        while from < rows {
-            let length = self.aggregation.batch_size.max(1).min(rows - from);
-            emit(all.slice(from, length));
-            from += length;
-        }
-        Ok(())
-    }
 }
 
 impl Core for AggregateCore {
@@ -151,13 +182,7 @@ impl Core for AggregateCore {
 
     fn finish(&mut self, time: Watermarks, emit: &mut dyn FnMut(RecordBatch)) -> DfResult<()> {
         let mode = self.aggregation.mode;
-        if mode == OutputMode::Append && self.aggregation.event_time().is_none() {
-            return Err(refused(
-                "UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK",
-                "append output mode is not supported for aggregate on streaming DataFrames/Datasets without watermark: add withWatermark \
-                 and group by the event time or a window of it",
-            ));
-        }
+        self.aggregation.refuse_endless()?;
         let fresh = Self::untouched(&self.aggregation)?;
         let mut touched = std::mem::replace(&mut self.touched, fresh);
         let groups = touched.keys.len();
@@ -173,18 +198,18 @@ impl Core for AggregateCore {
         self.counts = Counts { updated: groups as u64, removed: 0, late };
         if mode == OutputMode::Update && groups > 0 {
             let keys = self.table.decode_keys(slices(&touched.keys))?;
-            self.emit(keys, &states, groups, emit)?;
+            self.aggregation.emit(keys, &states, groups, emit)?;
         }
         let gone = self.table.expire(micros(time.evict_ms))?;
         self.counts.removed = gone.len() as u64;
         match mode {
             OutputMode::Append if !gone.is_empty() => {
                 let rows = self.table.select(&gone)?;
-                self.emit(rows.keys, &rows.values, gone.len(), emit)
+                self.aggregation.emit(rows.keys, &rows.values, gone.len(), emit)
             }
             OutputMode::Complete => self.table.scan(self.aggregation.batch_size.max(1), &mut |rows| {
                 let count = rows.subs.len();
-                self.emit(rows.keys, &rows.values, count, emit)
+                self.aggregation.emit(rows.keys, &rows.values, count, emit)
             }),
             _ => Ok(()),
         }

@@ -19,6 +19,8 @@ pub(crate) struct Deduplication {
     pub(crate) schema: SchemaRef,
     /// The columns of the key.
     pub(crate) keys: Vec<usize>,
+    /// The names of the key's columns that people know.
+    pub(crate) names: Vec<String>,
     /// Whether a key is remembered for the watermark's delay only.
     pub(crate) within_watermark: bool,
 }
@@ -30,13 +32,17 @@ impl Deduplication {
     }
 
     fn table(&self) -> TableSchema {
-        let key: Vec<FieldRef> = self.keys.iter().filter_map(|index| self.schema.fields().get(*index)).cloned().collect();
+        let key = self.keys.iter().zip(&self.names).filter_map(|(index, name)| {
+            let field = self.schema.fields().get(*index)?.as_ref().clone();
+            Some(Arc::new(field.with_name(name)) as FieldRef)
+        });
+        let key: Vec<FieldRef> = key.collect();
         if self.within_watermark {
             let value = vec![Arc::new(Field::new("expiresAtMicros", DataType::Timestamp(TimeUnit::Microsecond, None), false))];
-            return TableSchema { name: "default", key, value, expiry: Expiry::Value(0) };
+            return TableSchema { name: "default".into(), key, value, expiry: Expiry::Value(0) };
         }
         let expiry = key.iter().position(|field| event_time_delay(field).is_some()).map_or(Expiry::Never, Expiry::Key);
-        TableSchema { name: "default", key, value: Vec::new(), expiry }
+        TableSchema { name: "default".into(), key, value: Vec::new(), expiry }
     }
 
     pub(crate) fn description(&self) -> Description {

@@ -36,6 +36,8 @@ pub(crate) enum Eviction {
 pub(crate) struct Side {
     pub(crate) schema: SchemaRef,
     pub(crate) keys: Vec<PhysicalExprRef>,
+    /// The names of its columns that people know.
+    pub(crate) names: Vec<String>,
     /// The column that says when a row is late.
     pub(crate) event_time: Option<usize>,
     pub(crate) eviction: Eviction,
@@ -47,14 +49,20 @@ pub(crate) struct Side {
 
 impl Side {
     fn table(&self, name: &'static str) -> DfResult<TableSchema> {
-        let key = self.keys.iter().map(|key| key.return_field(&self.schema)).collect::<DfResult<Vec<FieldRef>>>()?;
+        let key = self.keys.iter().enumerate().map(|(number, key)| {
+            let field = key.return_field(&self.schema)?.as_ref().clone();
+            Ok(Arc::new(field.with_name(format!("field{number}"))) as FieldRef)
+        });
+        let key = key.collect::<DfResult<Vec<FieldRef>>>()?;
         let matched = Arc::new(Field::new("matched", DataType::Boolean, false));
         let expiry = match &self.eviction {
             Eviction::Never => Expiry::Never,
             Eviction::Key(index) => Expiry::Key(*index),
             Eviction::Value(index, _) => Expiry::Value(*index),
         };
-        Ok(TableSchema { name, key, value: self.schema.fields().iter().cloned().chain([matched]).collect(), expiry })
+        let fields = self.schema.fields().iter().zip(&self.names);
+        let fields = fields.map(|(field, name)| Arc::new(field.as_ref().clone().with_name(name)) as FieldRef);
+        Ok(TableSchema { name: name.into(), key, value: fields.chain([matched]).collect(), expiry })
     }
 
     /// The instant (microseconds) up to which rows leave at this watermark.
@@ -162,9 +170,11 @@ impl JoinCore {
         filter_record_batch(&rows, &passed).map_err(DataFusionError::from)
     }
 
-    /// Keeps rows for what may still come, unless time has passed them already.
+    /// Keeps rows for what may still come. A row of the right side that time has passed already has met everything that it can meet, and is
+    /// kept only where it may have to leave unmatched; rows of the left side have yet to meet the right side's rows of this batch.
     fn keep(&mut self, side: JoinSide, rows: &RecordBatch, keys: &Keys, matched: &[bool], time: Watermarks) -> DfResult<()> {
         let semi = self.kind == JoinType::LeftSemi && side == JoinSide::Left;
+        let must_stay = side == JoinSide::Left || matches!(self.kind, JoinType::Right | JoinType::Full);
         let half = self.halves(side).0;
         let outer = half.side.outer;
         let leaves = half.side.leaves(time.evict_ms);
@@ -175,7 +185,7 @@ impl JoinCore {
         let mut kept = 0;
         for (row, key) in keys.encoded.iter().enumerate() {
             let expiry = expiries.as_ref().filter(|expiries| expiries.is_valid(row)).map(|expiries| expiries.value(row));
-            let gone = matches!((expiry, leaves), (Some(expiry), Some(leaves)) if expiry <= leaves);
+            let gone = !must_stay && matches!((expiry, leaves), (Some(expiry), Some(leaves)) if expiry <= leaves);
             let hopeless = !outer && keys.never_match(row);
             if gone || hopeless || (semi && matched.get(row) == Some(&true)) {
                 continue;
@@ -276,13 +286,13 @@ impl Core for JoinCore {
         vec![&mut self.left.table, &mut self.right.table]
     }
 
-    fn output_watermark(&self, input_ms: i64) -> i64 {
+    fn output_watermark(&self, input_ms: i64) -> Option<i64> {
         let sides = [&self.left, &self.right].into_iter().filter_map(|half| match &half.side.eviction {
             Eviction::Never => None,
             Eviction::Key(_) => Some(input_ms),
             Eviction::Value(_, bounds) => state_watermark(bounds, input_ms),
         });
-        sides.min().unwrap_or(input_ms).min(input_ms)
+        Some(sides.min().unwrap_or(input_ms).min(input_ms))
     }
 
     fn wants_time_to_pass(&self) -> bool {

@@ -10,9 +10,12 @@ use millstream_core::watermark::Watermarks;
 use super::operator::{Core, Counts, Description};
 use super::table::{Expiry, StateTable, TableSchema};
 
+/// Spark's name of the operator.
+pub(crate) const NAME: &str = "globalLimit";
+
 fn table() -> TableSchema {
     TableSchema {
-        name: "default",
+        name: "default".into(),
         key: Vec::new(),
         value: vec![Arc::new(Field::new("value", DataType::Int64, false))],
         expiry: Expiry::Never,
@@ -21,7 +24,7 @@ fn table() -> TableSchema {
 
 /// What the operator is.
 pub(crate) fn description() -> Description {
-    Description { name: "globalLimit", tables: vec![table()], variant: String::new(), stores: 1 }
+    Description { name: NAME, tables: vec![table()], variant: String::new(), stores: 1 }
 }
 
 /// Lets rows through until a number of them has passed.

@@ -27,20 +27,44 @@ pub struct Slide {
 }
 
 impl Slide {
-    /// The begins of the windows that `instant` is in, the latest first.
-    pub(crate) fn begins(self, instant: i64) -> impl Iterator<Item = i64> {
-        let latest = instant.saturating_sub(instant.saturating_sub(self.start).rem_euclid(self.slide));
-        let begins = std::iter::successors(Some(latest), move |begin| begin.checked_sub(self.slide));
-        begins.take_while(move |begin| instant.saturating_sub(*begin) < self.width)
+    /// Whether no instant is in two windows.
+    pub(crate) fn is_tumbling(self) -> bool {
+        self.width == self.slide
     }
 
-    /// The pieces that every window is made of: all instants of a piece are in the same windows.
-    pub(crate) fn pieces(self) -> Slide {
-        let (mut a, mut b) = (self.width, self.slide);
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        Slide { width: a, slide: a, start: self.start }
+    /// The number of the last window that ends at or before `instant`; windows are numbered by their begins.
+    pub(crate) fn last_closed(self, instant: i64) -> i64 {
+        instant.saturating_sub(self.width).saturating_sub(self.start).div_euclid(self.slide)
+    }
+
+    /// The numbers of the first and the last window that `instant` is in.
+    pub(crate) fn span(self, instant: i64) -> (i64, i64) {
+        let last = instant.saturating_sub(self.start).div_euclid(self.slide);
+        (self.last_closed(instant).saturating_add(1).min(last), last)
+    }
+
+    /// The begin of a window.
+    pub(crate) fn begin(self, number: i64) -> i64 {
+        self.start.saturating_add(number.saturating_mul(self.slide))
+    }
+
+    /// The end of a window.
+    pub(crate) fn end(self, number: i64) -> i64 {
+        self.begin(number).saturating_add(self.width)
+    }
+
+    /// The begins of the windows that `instant` is in, the latest first.
+    pub(crate) fn begins(self, instant: i64) -> impl Iterator<Item = i64> {
+        let (first, last) = self.span(instant);
+        (first..=last).rev().map(move |number| self.begin(number))
+    }
+
+    /// The begin of the slice that `instant` is in. Slices lie between the edges of windows, so all instants of a slice are in the same
+    /// windows; there are one or two for each slide.
+    pub(crate) fn slice(self, instant: i64) -> i64 {
+        let since = instant.saturating_sub(self.start).rem_euclid(self.slide);
+        let edge = self.width.rem_euclid(self.slide);
+        instant.saturating_sub(if edge > 0 && since >= edge { since - edge } else { since })
     }
 }
 

@@ -37,14 +37,15 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    fn closes(&self) -> bool {
+    /// Whether the watermark closes sessions.
+    pub(crate) fn closes(&self) -> bool {
         self.event_time && self.mode != OutputMode::Complete
     }
 
     fn table(&self) -> TableSchema {
         let end = Arc::new(arrow::datatypes::Field::new("end", self.time.clone(), false));
         TableSchema {
-            name: "default",
+            name: "default".into(),
             key: self.keys.clone(),
             value: [end].into_iter().chain(self.functions.state_fields().iter().cloned()).collect(),
             expiry: if self.closes() { Expiry::Value(0) } else { Expiry::Never },

@@ -1,7 +1,7 @@
 //! Streams of events given file by file, a sink for every mode, and what a step showed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -16,6 +16,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit}
 use datafusion::prelude::{col, date_bin, named_struct};
 use datafusion::scalar::ScalarValue;
 use futures::{StreamExt, stream};
+use millstream_checkpoint::reader::CheckpointReader;
 use millstream_core::registry::{ReadRequest, Registry, SourceContext, SourceProvider};
 use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
 use millstream_core::source::{BatchStream, ReadContext, Source, Split, Table};
@@ -54,6 +55,8 @@ struct EventsState {
     files: Mutex<Vec<RecordBatch>>,
     frozen: Mutex<Option<u64>>,
     added: Notify,
+    /// Whether a batch takes all files that are there.
+    unlimited: AtomicBool,
 }
 
 impl Events {
@@ -64,7 +67,24 @@ impl Events {
             Field::new(format!("{prefix}ts"), DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), true),
             Field::new(format!("{prefix}v"), DataType::Int64, true),
         ]);
-        Events(Arc::new(EventsState { schema: Arc::new(schema), files: Mutex::default(), frozen: Mutex::default(), added: Notify::new() }))
+        Events(Arc::new(EventsState {
+            schema: Arc::new(schema),
+            files: Mutex::default(),
+            frozen: Mutex::default(),
+            added: Notify::new(),
+            unlimited: AtomicBool::new(false),
+        }))
+    }
+
+    /// Lets a batch take all files that are there.
+    pub(super) fn take_all_at_once(&self) {
+        self.0.unlimited.store(true, Ordering::SeqCst);
+    }
+
+    /// Adds a file of these columns.
+    pub(super) fn add_columns(&self, columns: Vec<ArrayRef>) {
+        self.0.files.lock().push(RecordBatch::try_new(self.0.schema.clone(), columns).unwrap());
+        self.0.added.notify_one();
     }
 
     /// Adds a file. The key `-` is null.
@@ -73,9 +93,7 @@ impl Events {
         let times: TimestampMicrosecondArray =
             events.iter().map(|(_, second, _)| second.map(|second| (second * 1e6).round() as i64)).collect();
         let values: Int64Array = events.iter().map(|(.., v)| Some(*v)).collect();
-        let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(times.with_timezone("UTC")), Arc::new(values)];
-        self.0.files.lock().push(RecordBatch::try_new(self.0.schema.clone(), columns).unwrap());
-        self.0.added.notify_one();
+        self.add_columns(vec![Arc::new(keys), Arc::new(times.with_timezone("UTC")), Arc::new(values)]);
     }
 
     /// The stream as a plan.
@@ -136,7 +154,7 @@ impl Source for Events {
     }
 
     fn read_limit(&self) -> ReadLimit {
-        ReadLimit::MaxFiles(1)
+        if self.0.unlimited.load(Ordering::SeqCst) { ReadLimit::AllAvailable } else { ReadLimit::MaxFiles(1) }
     }
 
     fn supports_available_now(&self) -> bool {
@@ -158,7 +176,8 @@ impl Source for Events {
     async fn plan(&self, start: Option<&Offset>, end: &Offset) -> Result<Vec<Arc<dyn Split>>> {
         let (from, to): (usize, usize) = (start.map_or(Ok(0), Offset::read)?, end.read()?);
         let files = self.0.files.lock();
-        Ok(files[from..to].iter().map(|rows| Arc::new(File(rows.clone())) as Arc<dyn Split>).collect())
+        let file = |(index, rows): (usize, &RecordBatch)| Arc::new(File(format!("file {index}"), rows.clone())) as Arc<dyn Split>;
+        Ok(files.iter().enumerate().take(to).skip(from).map(file).collect())
     }
 
     async fn changed(&self) {
@@ -167,15 +186,15 @@ impl Source for Events {
 }
 
 #[derive(Debug)]
-struct File(RecordBatch);
+struct File(String, RecordBatch);
 
 impl Split for File {
     fn label(&self) -> &str {
-        "file"
+        &self.0
     }
 
     fn read(&self, context: ReadContext) -> BatchStream {
-        stream::iter([Ok(self.0.project(&context.projection).unwrap())]).boxed()
+        stream::iter([Ok(self.1.project(&context.projection).unwrap())]).boxed()
     }
 }
 
@@ -207,6 +226,11 @@ impl Results {
 
     pub(super) fn batches(&self) -> usize {
         self.0.batches.lock().len()
+    }
+
+    /// The rows of all batches.
+    pub(super) fn all(&self) -> Vec<RecordBatch> {
+        self.0.batches.lock().iter().flat_map(|(_, rows)| rows.clone()).collect()
     }
 }
 
@@ -315,19 +339,24 @@ pub(super) struct Lab {
 
 impl Lab {
     pub(super) fn new() -> Self {
-        Self::over(Arc::new(InMemory::new()), Results::default())
+        Self::parallel(2)
     }
 
-    fn over(store: Arc<dyn ObjectStore>, results: Results) -> Self {
+    /// With so many tasks at once.
+    pub(super) fn parallel(tasks: usize) -> Self {
+        Self::over(Arc::new(InMemory::new()), Results::default(), tasks)
+    }
+
+    fn over(store: Arc<dyn ObjectStore>, results: Results, tasks: usize) -> Self {
         let registry = Registry::new(Arc::new(StepClock::default()), Arc::new(UniqueIds));
-        let session = Session::new(registry, SessionOptions { parallelism: 2, ..SessionOptions::default() }).unwrap();
+        let session = Session::new(registry, SessionOptions { parallelism: tasks, ..SessionOptions::default() }).unwrap();
         let seen = AtomicUsize::new(results.batches());
         Lab { session, store, results, settings: QuerySettings::default(), seen }
     }
 
     /// The same checkpoint and sink after the process ended.
     pub(super) fn restarted(&self) -> Self {
-        Lab { settings: self.settings.clone(), ..Self::over(self.store.clone(), self.results.clone()) }
+        Lab { settings: self.settings.clone(), ..Self::over(self.store.clone(), self.results.clone(), 2) }
     }
 
     pub(super) async fn start(&self, plan: LogicalPlan, mode: OutputMode) -> Result<StreamingQuery> {
@@ -356,6 +385,17 @@ impl Lab {
         query.process_all_available().await.unwrap();
         let before = self.seen.swap(self.results.batches(), Ordering::AcqRel);
         Step::of(query, self.results.since(before))
+    }
+
+    /// The checkpoint, to look into it.
+    pub(super) fn reader(&self) -> CheckpointReader {
+        Self::reader_of(self.store.clone())
+    }
+
+    /// The checkpoint in a store, to look into it.
+    pub(super) fn reader_of(store: Arc<dyn ObjectStore>) -> CheckpointReader {
+        let url = Url::parse("memory:///ck").unwrap();
+        CheckpointReader::new(store, Path::from("ck"), url, Arc::new(StepClock::default()))
     }
 
     /// Names below a folder of the checkpoint.

@@ -22,7 +22,7 @@ use crate::types::from_proto;
 use objects::{Found, find, require};
 use rows::{batch, done, matches, texts, truths, value};
 
-pub(super) use create::{NewTable, add_columns, create_table};
+pub(super) use create::{NewTable, create_table, define};
 pub(super) use name::{CATALOG, TableName, not_found, parts};
 pub(super) use objects::{function_exists, function_names};
 pub(super) use warehouse::{Stored, Warehouse, schema_not_found, table_exists};
@@ -101,14 +101,14 @@ pub(super) async fn run(session: &Arc<ConnectSession>, catalog: Catalog) -> Resu
             if let Some(database) = &asked.db_name {
                 warehouse.require_database(&objects::database(database)?).await?;
             }
-            let names = function_names().into_iter().filter(|name| matches(name, asked.pattern.as_deref()));
+            let names = function_names(session).into_iter().filter(|name| matches(name, asked.pattern.as_deref()));
             objects::functions(&names.collect::<Vec<_>>())
         }
-        CatType::GetFunction(asked) => match objects::function(&asked.function_name) {
+        CatType::GetFunction(asked) => match objects::function(session, &asked.function_name) {
             Some(name) => objects::functions(&[name]),
             None => Err(crate::functions::faults::unresolved_routine(&asked.function_name)),
         },
-        CatType::FunctionExists(asked) => value(truths([objects::function(&asked.function_name).is_some()])),
+        CatType::FunctionExists(asked) => value(truths([objects::function(session, &asked.function_name).is_some()])),
         CatType::CreateTable(asked) => {
             let schema = asked.schema.as_ref().map(to_schema).transpose()?;
             let table = NewTable {
@@ -166,6 +166,7 @@ pub(super) async fn run(session: &Arc<ConnectSession>, catalog: Catalog) -> Resu
         CatType::RefreshByPath(_) => done(),
         CatType::GetTableProperties(asked) => match require(session, &warehouse, &asked.table_name).await? {
             Found::Table(_, stored) => {
+                let stored = stored.with_own_properties(session).await?;
                 batch(vec![("key", texts(stored.properties.keys().map(Some))), ("value", texts(stored.properties.values().map(Some)))])
             }
             Found::View(_) | Found::GlobalView(_) => batch(vec![("key", texts::<&str>([])), ("value", texts::<&str>([]))]),

@@ -15,6 +15,7 @@ use spark_connect_proto::{Read, Relation};
 use super::{Statements, table_operation, text_of};
 use crate::connect::catalog::rows::{matches, strict, texts, truths};
 use crate::connect::catalog::{CATALOG, Stored, TableName, Warehouse, function_names, not_found};
+use crate::connect::command::Registered;
 use crate::connect::errors::unsupported;
 use crate::connect::session::GLOBAL_TEMP;
 use crate::functions::cast::{TextStyle, text_of as texts_of};
@@ -43,7 +44,9 @@ impl Statements<'_> {
                 strict(vec![("col_name", texts(schema.fields().iter().map(|field| Some(field.name()))))])
             }
             Show::Functions { pattern, kind } => {
-                let names = function_names().into_iter().filter(|_| !kind.eq_ignore_ascii_case("USER"));
+                let of_user = kind.eq_ignore_ascii_case("USER");
+                let names = if of_user { self.session.part::<Registered>().names() } else { function_names(self.session) };
+                let names = names.into_iter();
                 strict(vec![("function", texts(names.filter(|name| matches(name, pattern.as_deref())).map(Some)))])
             }
             Show::CreateTable { table } => self.create_text(&table).await,
@@ -83,7 +86,8 @@ impl Statements<'_> {
     }
 
     async fn known(&self, name: &Name) -> Result<(TableName, Stored)> {
-        self.stored(name).await?.ok_or_else(|| not_found(name))
+        let (table, stored) = self.stored(name).await?.ok_or_else(|| not_found(name))?;
+        Ok((table, stored.with_own_properties(self.session).await?))
     }
 
     async fn create_text(&self, name: &Name) -> Result<RecordBatch> {
@@ -99,11 +103,18 @@ impl Statements<'_> {
                 if !stored.partition_by.is_empty() {
                     text.push_str(&format!("PARTITIONED BY ({})\n", stored.partition_by.join(", ")));
                 }
+                if !stored.clustering.is_empty() {
+                    text.push_str(&format!("CLUSTER BY ({})\n", stored.clustering.join(", ")));
+                }
                 if let Some(location) = &stored.external {
                     text.push_str(&format!("LOCATION '{location}'\n"));
                 }
                 if let Some(comment) = &stored.comment {
                     text.push_str(&format!("COMMENT '{}'\n", comment.replace('\'', "\\'")));
+                }
+                if !stored.properties.is_empty() {
+                    let pairs: Vec<String> = stored.properties.iter().map(|(key, value)| format!("'{key}' = '{value}'")).collect();
+                    text.push_str(&format!("TBLPROPERTIES (\n  {})\n", pairs.join(",\n  ")));
                 }
                 text
             }

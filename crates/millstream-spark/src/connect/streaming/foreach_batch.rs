@@ -3,21 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::common::Column;
-use datafusion::datasource::provider_as_source;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
 use millstream_core::{Error, ErrorKind, Result};
-use millstream_engine::relation::TableRelation;
 use spark_connect_proto::PythonUdf;
 use tokio_util::sync::CancellationToken;
 
-use super::spool::{Spool, SpooledTable};
-use crate::analyzer::{Analyzed, Attribute};
+use super::spool::Spool;
+use crate::analyzer::Leaves;
 use crate::connect::session::ConnectSession;
-use crate::python::{Message, PythonCommand, Worker};
+use crate::python::{Message, PythonRuntime, Worker};
 
 /// PySpark's worker for `foreachBatch`.
 const MODULE: &str = "pyspark.sql.connect.streaming.worker.foreach_batch_worker";
@@ -42,8 +37,8 @@ impl ForeachBatchSink {
     /// # Errors
     /// `STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE` when that fails; `PYTHON_FUNCTIONS_DISABLED`.
     pub(super) async fn start(session: &Arc<ConnectSession>, function: &PythonUdf) -> Result<Self> {
-        let python = PythonCommand::choose(&session.host.python(), session.confs.get("spark.sql.execution.pyspark.python"))?;
-        let worker = match initialise(session, &python, function).await {
+        let runtime = session.python()?;
+        let worker = match initialise(session, &runtime, function).await {
             Ok(worker) => worker,
             Err(error) => {
                 return Err(Error::new(
@@ -87,13 +82,13 @@ impl ForeachBatchSink {
     }
 }
 
-async fn initialise(session: &ConnectSession, python: &PythonCommand, function: &PythonUdf) -> Result<Worker> {
+async fn initialise(session: &ConnectSession, runtime: &PythonRuntime, function: &PythonUdf) -> Result<Worker> {
     let address = session.host.address().ok_or_else(|| {
         Error::new(ErrorKind::Internal, "PYTHON_WORKER_UNAVAILABLE", "the server does not listen yet, so no worker can connect to it")
     })?;
     let url = format!("{address}/;user_id={}", encoded(&session.key.user_id));
     let environment = [("SPARK_CONNECT_LOCAL_URL", url)];
-    let mut worker = Worker::start(python, MODULE, &environment, session.host.ids().as_ref()).await?;
+    let mut worker = runtime.start(MODULE, &environment).await?;
     let mut message = Message::default();
     message.text(&function.python_ver).text(&session.key.session_id).bytes(&function.command);
     worker.send(&message).await?;
@@ -110,34 +105,6 @@ fn encoded(text: &str) -> String {
             },
         )
         .collect()
-}
-
-/// The rows of a batch as a plan of the session. Names of its columns in the engine begin with `prefix`.
-fn analyzed(rows: SpooledTable, schema: &Schema, bytes: u64, prefix: &str) -> Result<Analyzed> {
-    let internal = |number: usize| format!("#{prefix}.{number}");
-    let fields = schema.fields().iter().enumerate().map(|(number, field)| {
-        Field::new(internal(number), field.data_type().clone(), field.is_nullable()).with_metadata(field.metadata().clone())
-    });
-    let internal_schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let table = Arc::new(rows.with_schema(internal_schema));
-    let relation = TableRelation { table, label: "foreachBatch".to_owned(), size_bytes: bytes };
-    let columns =
-        (0..schema.fields().len()).map(|number| Expr::Column(Column::new(Some("batch"), internal(number))).alias(internal(number)));
-    let plan = LogicalPlanBuilder::scan("batch", provider_as_source(Arc::new(relation)), None)
-        .and_then(|scan| scan.project(columns.collect::<Vec<_>>()))
-        .and_then(LogicalPlanBuilder::build)
-        .map_err(millstream_engine::from_datafusion)?;
-    let columns = schema.fields().iter().enumerate().map(|(number, field)| Attribute {
-        name: field.name().clone(),
-        internal: internal(number),
-        data_type: field.data_type().clone(),
-        nullable: field.is_nullable(),
-        metadata: field.metadata().clone(),
-        qualifier: Vec::new(),
-        plan_ids: Vec::new(),
-        hidden: false,
-    });
-    Ok(Analyzed { plan, columns: columns.collect() })
 }
 
 #[async_trait]
@@ -167,10 +134,9 @@ impl Sink for ForeachBatchSink {
     }
 
     async fn commit(&self, batch: &BatchInfo, parts: Vec<Part>) -> Result<Committed> {
-        let bytes = parts.iter().map(|part| part.bytes).sum();
         let rows = self.spool.take(batch.schema.clone(), &parts)?;
         let prefix = self.session.host.ids().next().simple().to_string();
-        let id = self.session.remember(analyzed(rows, &batch.schema, bytes, &prefix)?);
+        let id = self.session.remember(rows.analyzed(&batch.schema, "foreachBatch", &prefix)?);
         let called = self.call(&id, batch.batch_id).await;
         self.session.forget(&id);
         called?;

@@ -1,6 +1,7 @@
 //! Streaming queries of a session: starting them, asking them, telling listeners about them.
 
 mod destination;
+mod extensions;
 mod failure;
 mod foreach;
 mod foreach_batch;
@@ -11,7 +12,7 @@ mod progress;
 mod queries;
 mod query;
 mod reader;
-mod spool;
+pub(super) mod spool;
 mod start;
 mod table;
 mod trigger;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use super::session::ConnectSession;
 use queries::Queries;
 
+pub use extensions::QUERY_OPTIONS;
 pub(super) use listeners::listener_bus;
 pub(super) use manager::manager_command;
 pub(super) use query::query_command;

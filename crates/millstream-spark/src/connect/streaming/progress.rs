@@ -4,7 +4,7 @@
 use arrow::datatypes::{Fields, Schema};
 use datafusion::scalar::ScalarValue;
 use millstream_core::Offset;
-use millstream_core::progress::{QueryProgress, SourceProgress};
+use millstream_core::progress::{Extras, QueryProgress, SourceProgress};
 use millstream_engine::observe::Observed;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use crate::types::schema_to_json;
 /// The form of `lastProgress` and `recentProgress`: offsets are texts, empty maps are there, totals over the sources are left to the client.
 pub(super) fn recent_json(progress: &QueryProgress) -> String {
     let sources: Vec<Value> = progress.sources.iter().map(source).collect();
-    let fields = json!({
+    let mut fields = json!({
         "id": progress.id,
         "runId": progress.run_id,
         "name": progress.name,
@@ -31,7 +31,26 @@ pub(super) fn recent_json(progress: &QueryProgress) -> String {
         },
         "observedMetrics": progress.observed_metrics,
     });
+    if let (Some(fields), Some(beyond)) = (fields.as_object_mut(), beyond_spark(progress)) {
+        fields.insert(BEYOND.to_owned(), beyond);
+    }
     fields.to_string()
+}
+
+/// The field of what Spark's progress has no place for.
+const BEYOND: &str = "millstream";
+
+/// What users have to hear of although Spark does not tell it, where there is any: rows left out as late, changes of the query.
+fn beyond_spark(progress: &QueryProgress) -> Option<Value> {
+    let told = Extras {
+        late_rows: progress.millstream.late_rows,
+        partly_late_rows: progress.millstream.partly_late_rows,
+        late_origins: progress.millstream.late_origins.clone(),
+        idle_watermarks: progress.millstream.idle_watermarks.clone(),
+        query_changes: progress.millstream.query_changes.clone(),
+        ..Extras::default()
+    };
+    (told != Extras::default()).then(|| serde_json::to_value(told).unwrap_or_default())
 }
 
 fn source(source: &SourceProgress) -> Value {
@@ -86,7 +105,10 @@ fn value_json(value: &ScalarValue) -> Value {
 pub(super) fn listener_json(progress: &QueryProgress) -> Value {
     let mut value = serde_json::to_value(progress).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
-        fields.shift_remove("millstream");
+        fields.shift_remove(BEYOND);
+        if let Some(beyond) = beyond_spark(progress) {
+            fields.insert(BEYOND.to_owned(), beyond);
+        }
         round_rates(fields);
         for source in fields.get_mut("sources").and_then(Value::as_array_mut).into_iter().flatten() {
             source.as_object_mut().map(round_rates);
@@ -119,7 +141,7 @@ fn named_values(row: &Value) -> Value {
 mod tests {
     use std::collections::BTreeMap;
 
-    use millstream_core::progress::{Extras, SinkProgress};
+    use millstream_core::progress::SinkProgress;
     use uuid::Uuid;
 
     use super::*;
@@ -169,6 +191,16 @@ mod tests {
             r#""observedMetrics":{"m":{"schema":{"type":"struct","fields":[{"name":"n","type":"long"}]},"values":[2]}}}"#,
         );
         assert_eq!(recent_json(&progress()), expected);
+    }
+
+    #[test]
+    fn late_rows_and_changes_are_told_beside_sparks_fields() {
+        let mut progress = progress();
+        progress.millstream.late_rows = 3;
+        progress.millstream.query_changes = vec!["window of operator 0 was wider".to_owned()];
+        let expected = json!({"lateRows": 3, "queryChanges": ["window of operator 0 was wider"]});
+        assert_eq!(listener_json(&progress)["millstream"], expected);
+        assert_eq!(serde_json::from_str::<Value>(&recent_json(&progress)).unwrap()["millstream"], expected);
     }
 
     #[test]

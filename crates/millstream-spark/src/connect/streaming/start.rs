@@ -22,7 +22,7 @@ use super::foreach::ForeachSink;
 use super::foreach_batch::ForeachBatchSink;
 use super::queries::Queries;
 use super::trigger::{self, TriggerMode};
-use super::{listeners, location, progress, reader, table};
+use super::{extensions, listeners, location, progress, reader, table};
 use crate::analyzer::{Analyzed, Leaf};
 use crate::connect::session::ConnectSession;
 
@@ -72,7 +72,9 @@ pub(in crate::connect) async fn start(
     let foreach = python_function(start.foreach_writer.as_ref())?.map(|function| ForeachSink::new(session, function)).transpose()?;
 
     let schema: SchemaRef = Arc::new(analyzed.schema());
-    let wanted = wanted(session, &start, mode, &schema, foreach_batch.is_some(), foreach.is_some()).await?;
+    let mut wanted = wanted(session, &start, mode, &schema, foreach_batch.is_some(), foreach.is_some()).await?;
+    let mut settings = settings(session);
+    extensions::apply(session, &mut wanted.options, &mut settings).await?;
     let queries = session.part::<Queries>();
     if wanted.format == "memory" {
         check_memory(&wanted)?;
@@ -111,7 +113,7 @@ pub(in crate::connect) async fn start(
         checkpoint: place.location,
         quarantine: None,
         expectations: Vec::new(),
-        settings: settings(session),
+        settings,
     };
     let query = session.engine.start_detached(request).await?;
     queries.add(query.clone(), place.temporary, session.host.clock());
@@ -247,5 +249,6 @@ fn settings(session: &ConnectSession) -> QuerySettings {
         no_data_batches: unless_false("spark.sql.streaming.noDataMicroBatches.enabled"),
         multiple_stateful_operators: unless_false("spark.sql.streaming.statefulOperator.allowMultiple"),
         observation_json: progress::observation_json,
+        ..defaults
     }
 }

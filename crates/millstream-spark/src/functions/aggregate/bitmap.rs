@@ -61,6 +61,10 @@ impl Aggregation for Bitmap {
         vec![Field::new("bits", DataType::Binary, true)]
     }
 
+    fn commutes(&self) -> bool {
+        true
+    }
+
     fn accumulator(&self, _: &[FieldRef], _: &DataType) -> DfResult<Box<dyn Accumulator>> {
         Ok(Box::new(BitmapAccumulator { kind: *self, bits: self.start() }))
     }

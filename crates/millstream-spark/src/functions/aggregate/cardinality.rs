@@ -56,6 +56,10 @@ impl Aggregation for Cardinality {
         vec![Field::new("registers", DataType::Binary, true)]
     }
 
+    fn commutes(&self) -> bool {
+        true
+    }
+
     fn groups(&self, _: &[FieldRef], _: &DataType) -> Option<Box<dyn Groups>> {
         Some(Box::new(Registers { precision: self.precision, groups: Vec::new() }))
     }

@@ -59,6 +59,11 @@ pub(super) trait Aggregation: Debug + Clone + PartialEq + Eq + Hash + Send + Syn
         None
     }
 
+    /// Whether the result does not depend on the order of the rows. If so, the engine may put partial results together in any order.
+    fn commutes(&self) -> bool {
+        false
+    }
+
     /// The result without rows.
     fn empty(&self, result: &DataType) -> DfResult<ScalarValue> {
         ScalarValue::try_new_null(result)
@@ -163,7 +168,7 @@ impl<A: Aggregation> AggregateUDFImpl for AggregationFunction<A> {
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        AggregateOrderSensitivity::Insensitive
+        if self.aggregation.commutes() { AggregateOrderSensitivity::Insensitive } else { AggregateOrderSensitivity::Beneficial }
     }
 
     fn default_value(&self, data_type: &DataType) -> DfResult<ScalarValue> {

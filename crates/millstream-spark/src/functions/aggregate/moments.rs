@@ -249,6 +249,10 @@ impl Aggregation for Statistic {
         self.columns().iter().map(|name| Field::new(*name, DataType::Float64, true)).collect()
     }
 
+    fn commutes(&self) -> bool {
+        true
+    }
+
     fn groups(&self, _: &[FieldRef], _: &DataType) -> Option<Box<dyn Groups>> {
         Some(Box::new(MomentsOfGroups { statistic: *self, states: Vec::new() }))
     }

@@ -146,6 +146,10 @@ impl Aggregation for Percentile {
         ]
     }
 
+    fn commutes(&self) -> bool {
+        true
+    }
+
     fn accumulator(&self, _: &[FieldRef], result: &DataType) -> DfResult<Box<dyn Accumulator>> {
         Ok(Box::new(PercentileAccumulator { percentile: self.clone(), result: result.clone(), counts: BTreeMap::new() }))
     }

@@ -103,6 +103,10 @@ impl Aggregation for Totals {
         }
     }
 
+    fn commutes(&self) -> bool {
+        true
+    }
+
     fn groups(&self, inputs: &[FieldRef], result: &DataType) -> Option<Box<dyn Groups>> {
         let sum = sum_type(inputs, result);
         Some(match sum {

@@ -15,6 +15,7 @@ use super::{CastMode, Conversion, parse};
 use crate::functions::datetime::parse::{parse_date, parse_time, parse_timestamp, parse_timestamp_ntz};
 use crate::functions::datetime::time_of_day::{MAX_PRECISION, cut};
 use crate::functions::faults;
+use crate::functions::rows::raw_bytes;
 use crate::types;
 
 pub(super) fn convert(conversion: &Conversion, strings: &StringArray, from: &Field, to: &Field) -> Result<Option<ArrayRef>> {
@@ -54,7 +55,7 @@ pub(super) fn convert(conversion: &Conversion, strings: &StringArray, from: &Fie
             let array = each::<Decimal128Type>(strings, mode, read, fault)?;
             Arc::new(array.with_data_type(target.clone()))
         }
-        DataType::Binary => Arc::new(BinaryArray::from(strings.clone())),
+        DataType::Binary => Arc::new(raw_bytes(strings).unwrap_or_else(|| BinaryArray::from(strings.clone()))),
         DataType::Date32 => Arc::new(each::<Date32Type>(strings, mode, parse_date, bad)?),
         DataType::Timestamp(_, zone) => {
             let read = |text: &str| {

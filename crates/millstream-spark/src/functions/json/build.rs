@@ -3,11 +3,11 @@
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field};
 use datafusion::scalar::ScalarValue;
+use millstream_core::json::Fault;
 use millstream_core::{Error, Result};
 
 use super::super::rows::Rows;
 use super::super::{Arguments, Call, Functions, Kernel, Typed, coercion, faults, formats, scalar};
-use super::cursor::Fault;
 use super::decode::Decoder;
 use super::infer::infer;
 use super::options::JsonOptions;

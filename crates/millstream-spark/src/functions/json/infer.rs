@@ -1,13 +1,12 @@
 //! `schema_of_json`: the type of a text, by the rules of reading JSON files without a schema.
 
+use millstream_core::json::{Cursor, Fault, Fields, Kind, decimal, merge, unescape};
+
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields as ArrowFields};
 
-use super::cursor::{Cursor, Fault};
-use super::kind::{Fields, Kind, decimal, merge};
 use super::options::JsonOptions;
-use super::text::unescape;
 use crate::types::timestamp;
 
 /// The type of the value that a text is.

@@ -1,14 +1,10 @@
 //! JSON text.
 
 mod build;
-mod cursor;
 mod decode;
 mod infer;
-mod kind;
-mod number;
 mod options;
 mod path;
-mod text;
 mod tuple;
 mod write;
 
@@ -17,17 +13,15 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, ListBuilder, StringBuilder};
 use arrow::datatypes::{DataType, Field, Int32Type};
 use millstream_core::Result;
+use millstream_core::json::{Cursor, Fault, Syntax, unescape};
 
 use super::rows::{Memo, Rows};
 use super::{Arguments, Call, Functions, Kernel, Typed, scalar};
 use crate::types;
-use cursor::{Cursor, Fault, Syntax};
 use path::Path;
 
 pub(super) use build::check_corrupt_record;
-pub(crate) use cursor::{Cursor as JsonCursor, Fault as JsonFault, Syntax as JsonSyntax};
 pub(super) use infer::decimal_shape;
-pub(crate) use text::unescape;
 pub use tuple::json_tuple_values;
 pub(crate) use write::{JsonStyle, JsonWriter, quoted};
 

@@ -1,10 +1,10 @@
 //! The options of JSON.
 
+use millstream_core::json::Syntax;
 use millstream_core::{Options, Result};
 
 use super::super::Settings;
 use super::super::formats::{DateTimeFormats, Mode, corrupt_record};
-use super::cursor::Syntax;
 
 /// The options of reading JSON, checked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

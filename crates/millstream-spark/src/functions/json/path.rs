@@ -1,9 +1,8 @@
 //! `get_json_object`: what a path leads to, with Hive's peculiarities of wildcards.
 
+use millstream_core::json::{Cursor, Fault, Number, non_number_text, quote, unescape};
+
 use super::LENIENT;
-use super::cursor::{Cursor, Fault};
-use super::number::Number;
-use super::text::{non_number_text, quote, unescape};
 use crate::functions::cast::push_double;
 
 /// A path such as `$.a[0].b`.
@@ -268,7 +267,7 @@ pub(super) fn copy(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), Fau
     Ok(())
 }
 
-fn copy_string(text: super::cursor::Quoted<'_>, out: &mut Vec<u8>) {
+fn copy_string(text: millstream_core::json::Quoted<'_>, out: &mut Vec<u8>) {
     let mut plain = Vec::new();
     unescape(text, &mut plain);
     quote(&plain, out);

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, StringBuilder, StructArray};
 use arrow::datatypes::{DataType, Field, Fields};
 use millstream_core::Result;
+use millstream_core::json::{Cursor, Fault, unescape};
 
 use super::super::rows::{Row, Rows, internal};
 use super::super::{Arguments, Call, Kernel, Typed, scalar};
 use super::LENIENT;
-use super::cursor::{Cursor, Fault};
 use super::path::copy;
-use super::text::unescape;
 
 /// What `json_tuple(json, name, …)` generates for each row: a struct of strings `c0`, `c1`, … that is never null, its fields being null
 /// where the text has no such field or is no object.

@@ -43,7 +43,7 @@ impl Kernel for Measure {
             let bytes = row.bytes(0);
             let number = match self {
                 Measure::Characters if row.is_binary(0) => bytes.len(),
-                Measure::Characters => row.text(0).chars().count(),
+                Measure::Characters => row.characters(0),
                 Measure::Bytes => bytes.len(),
                 Measure::Bits => bytes.len().saturating_mul(8),
                 Measure::FirstCharacter => row.text(0).chars().next().map_or(0, |c| c as usize),

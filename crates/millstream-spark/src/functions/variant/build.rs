@@ -4,21 +4,19 @@ use std::collections::HashMap;
 
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::datatypes::{DataType, Field};
+use millstream_core::variant::{Builder, Fault, Parsed, Value, from_json};
 use millstream_core::{Error, Result};
 
 use super::super::formats;
-use super::super::json::{JsonCursor, JsonFault, JsonSyntax};
 use super::super::rows::{Memo, Rows};
 use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, scalar};
-use super::builder::{Builder, Fault};
 use super::get::{Cast, Column};
-use super::json::{Parsed, parse};
 use super::object::{Failure, append, is_convertible};
 use super::path::Path;
 use super::schema::schema_of;
-use super::value::Value;
 use super::{Parts, is_variant, malformed};
 use crate::types::{self, VARIANT, ddl_type};
+use millstream_core::json::{self, Cursor, Syntax};
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("parse_json", |call| parse_json(call, "parse_json", true));
@@ -82,7 +80,7 @@ fn parse_json(call: &Call<'_>, name: &'static str, fails: bool) -> Result<Typed>
 }
 
 /// What `parse_json` allows: JSON and nothing beyond it.
-const STRICT: JsonSyntax = JsonSyntax {
+const STRICT: Syntax = Syntax {
     comments: false,
     unquoted_names: false,
     single_quotes: false,
@@ -108,14 +106,14 @@ impl Kernel for ParseJson {
                 continue;
             };
             let (mut value, mut metadata) = (Vec::new(), Vec::new());
-            let what = match parse(&mut JsonCursor::new(text.as_bytes(), &STRICT), &mut value, &mut metadata) {
+            let what = match from_json(&mut Cursor::new(text.as_bytes(), &STRICT), &mut value, &mut metadata) {
                 Ok(Parsed::Good) => {
                     column.add(value, metadata);
                     continue;
                 }
                 Ok(Parsed::Bad(fault)) => self::fault(fault).message().to_owned(),
-                Err(JsonFault::Syntax { at, what }) => format!("{what} at byte {at}"),
-                Err(JsonFault::TooDeep) => "it is nested too deeply".to_owned(),
+                Err(json::Fault::Syntax { at, what }) => format!("{what} at byte {at}"),
+                Err(json::Fault::TooDeep) => "it is nested too deeply".to_owned(),
             };
             if self.fails {
                 return Err(formats::malformed(text, &what));

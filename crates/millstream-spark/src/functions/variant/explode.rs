@@ -6,12 +6,11 @@ use arrow::array::{Array, ArrayRef, Int32Array, ListArray, StringArray, StructAr
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Fields};
 use millstream_core::Result;
+use millstream_core::variant::{Builder, Value};
 
 use super::Parts;
 use super::build::{metadata, variant};
-use super::builder::Builder;
 use super::get::Column;
-use super::value::Value;
 use crate::functions::rows::internal;
 use crate::functions::{Arguments, Call, Kernel, Typed, scalar};
 use crate::types;

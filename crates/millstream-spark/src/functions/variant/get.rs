@@ -15,12 +15,11 @@ use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{ColumnarValue, col};
 use datafusion::physical_expr::create_physical_expr;
+use millstream_core::variant::{Builder, Value, Variant};
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 
-use super::builder::Builder;
 use super::json::{text, write};
-use super::value::{Value, Variant};
 use super::{is_variant, malformed};
 use crate::functions::cast::{CastMode, explicit_to, rules};
 use crate::functions::rows::internal;
@@ -293,7 +292,7 @@ impl Column {
     ///
     /// # Errors
     /// `VARIANT_SIZE_LIMIT`, `VARIANT_DUPLICATE_KEY`.
-    pub(super) fn push(&mut self, builder: Builder, built: Result<(), super::builder::Fault>) -> Result<()> {
+    pub(super) fn push(&mut self, builder: Builder, built: Result<(), millstream_core::variant::Fault>) -> Result<()> {
         let (mut value, mut metadata) = (Vec::new(), Vec::new());
         built.and_then(|()| builder.finish(&mut value, &mut metadata)).map_err(super::build::fault)?;
         self.add(value, metadata);

@@ -1,36 +1,27 @@
 //! Variants: values that carry their type, in Spark's binary encoding.
 
 mod build;
-mod builder;
 mod explode;
 mod get;
 mod json;
 mod object;
 mod path;
 mod schema;
-mod value;
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray};
-use arrow::datatypes::Field;
+use millstream_core::variant::Variant;
 use millstream_core::{Error, Result};
 
 use super::{Functions, faults};
-use crate::types;
-use value::Variant;
 
 pub(super) use build::fault;
-pub(super) use builder::{Builder, Fault};
 
 pub use explode::variant_explode_values;
-pub(crate) use json::{from_json, write_json};
+pub(crate) use json::write_json;
+pub(crate) use millstream_core::variant::is_variant;
 
 pub(super) fn register(functions: &mut Functions) {
     build::register(functions);
-}
-
-/// Whether a field holds variants.
-pub(crate) fn is_variant(field: &Field) -> bool {
-    field.metadata().contains_key(types::VARIANT) || *field.data_type() == types::variant()
 }
 
 /// The columns of bytes that variants are made of.

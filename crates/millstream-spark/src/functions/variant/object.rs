@@ -5,9 +5,9 @@ use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     TimestampMicrosecondType,
 };
+use millstream_core::variant::{Builder, Fault};
 use millstream_core::{Error, Result};
 
-use super::builder::{Builder, Fault};
 use super::{Parts, is_variant};
 
 /// Whether values of a type can be variants.

@@ -1,8 +1,7 @@
 //! Paths into variants: `$.a[0]['b']`.
 
+use millstream_core::variant::{Value, Variant};
 use millstream_core::{Error, Result};
-
-use super::value::{Value, Variant};
 
 #[derive(Debug)]
 pub(super) struct Path {

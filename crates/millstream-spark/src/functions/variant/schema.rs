@@ -1,9 +1,10 @@
 //! `schema_of_variant`: the type of a variant, with what its elements have in common.
 
+use millstream_core::variant::{Value, Variant};
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::value::{Value, Variant};
 use crate::types::quote;
 
 /// The type of a value.

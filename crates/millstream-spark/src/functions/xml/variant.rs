@@ -9,7 +9,9 @@ use millstream_core::{Error, Result};
 
 use super::super::cast::decimal::Digits;
 use super::super::downcast::arrow_error;
-use super::super::variant::{Builder, Fault, fault};
+use millstream_core::variant::{Builder, Fault};
+
+use super::super::variant::fault;
 use super::decode::own_text;
 use super::options::XmlOptions;
 use super::tree::{Document, NodeId};

@@ -16,6 +16,8 @@ pub use files::read_files;
 
 /// How the names of quarantine tables begin.
 pub(super) const QUARANTINE: &str = "_quarantine_";
+/// What the names of tables of late rows begin with.
+pub(super) const LATE: &str = "_late_";
 
 /// A table or view of the pipeline.
 #[derive(Clone, Debug)]
@@ -186,8 +188,9 @@ impl<'a> Builder<'a> {
     }
 
     fn dataset(&mut self, definition: parser::DatasetDefinition) {
-        if definition.name.name.to_lowercase().starts_with(QUARANTINE) {
-            let message = format!("names that begin with {QUARANTINE} belong to the tables of records that flows could not read");
+        let name = definition.name.name.to_lowercase();
+        if let Some(reserved) = [QUARANTINE, LATE].into_iter().find(|reserved| name.starts_with(reserved)) {
+            let message = format!("names that begin with {reserved} belong to the tables of records that flows could not use");
             self.faults.push(Diagnostic::new("RESERVED_NAME", "42939", definition.position, message).with_hint("choose another name"));
             return;
         }

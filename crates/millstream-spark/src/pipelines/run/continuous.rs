@@ -67,7 +67,7 @@ async fn one_life(run: &Run, index: usize, name: &str) -> Result<FlowStatus, Arc
     let pipeline = &run.pipeline;
     match run.kind(index)? {
         FlowKind::Streaming => {
-            let query = pipeline.start(pipeline.flow(index)?, Trigger::Default).await?;
+            let query = pipeline.start(pipeline.flow(index)?, Trigger::Default, &run.options).await?;
             tokio::select! {
                 ended = query.await_termination() => ended.map(|()| FlowStatus::Stopped),
                 () = run.stop.cancelled() => {

@@ -1,16 +1,19 @@
 //! Starts single flows.
 
+use std::sync::Arc;
+
 use millstream_core::registry::WriteRequest;
-use millstream_core::sink::OutputMode;
-use millstream_core::{Options, Result, Trigger};
-use millstream_engine::plan::result_schema;
+use millstream_core::sink::{OutputMode, Sink};
+use millstream_core::{Result, Trigger};
+use millstream_engine::plan::{result_schema, watches_event_time};
 use millstream_engine::session::BatchWritten;
+use millstream_engine::stateful::ChangePolicy;
 use millstream_engine::{QueryRequest, QuerySettings, StreamingQuery};
 
-use super::Pipeline;
 use super::place::directory;
 use super::relations::Lowering;
 use super::tables::Done;
+use super::{Pipeline, RunOptions};
 use crate::pipelines::graph::{Flow, Input};
 
 impl Pipeline {
@@ -18,17 +21,17 @@ impl Pipeline {
     ///
     /// # Errors
     /// Faults of the query against its inputs as they are now, and those of starting it.
-    pub(super) async fn start(&self, flow: &Flow, trigger: Trigger) -> Result<StreamingQuery> {
+    pub(super) async fn start(&self, flow: &Flow, trigger: Trigger, options: &RunOptions) -> Result<StreamingQuery> {
         let dataset = self.dataset(flow.target)?;
         let lowering = Lowering::live(self);
         let plan = self.flow_plan(flow, &lowering).await?;
         let expectations = self.expectations(flow, &result_schema(&plan), &lowering)?;
         let quarantine = match self.reads_files(flow) {
-            true => {
-                let path = Some(self.place.quarantine(&flow.name));
-                let request = WriteRequest { path, partition_by: Vec::new(), options: Options::new(), query_name: None };
-                Some(self.session.registry().sink("delta")?.sink(&request).await?)
-            }
+            true => Some(self.beside(self.place.quarantine(&flow.name)).await?),
+            false => None,
+        };
+        let late_rows = match watches_event_time(&plan)? {
+            true => Some(self.beside(self.place.late_rows(&flow.name)).await?),
             false => None,
         };
         let refresh = self.place.refreshes(&dataset.name).await?;
@@ -42,9 +45,20 @@ impl Pipeline {
             checkpoint: self.place.checkpoint(&flow.name, refresh),
             quarantine,
             expectations,
-            settings: QuerySettings::default(),
+            settings: QuerySettings {
+                late_rows,
+                restore_watermarks: true,
+                changes: ChangePolicy { refuse: true, accepted: options.accepted_changes.clone() },
+                ..QuerySettings::default()
+            },
         };
         self.session.start(request).await.map_err(|error| error.within(format!("flow '{}'", flow.name)))
+    }
+
+    /// A table of its own for what a flow does not put into its table.
+    async fn beside(&self, path: String) -> Result<Arc<dyn Sink>> {
+        let request = WriteRequest { path: Some(path), ..WriteRequest::default() };
+        self.session.registry().sink("delta")?.sink(&request).await
     }
 
     /// Appends the rows of a flow that is run once, unless that was done since the last full refresh of its table.

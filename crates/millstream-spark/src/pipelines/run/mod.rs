@@ -3,6 +3,7 @@
 //! ```text
 //! <root>/tables/<table>                 the tables
 //! <root>/tables/_quarantine_<flow>      records that a flow could not read
+//! <root>/tables/_late_<flow>            rows that a flow left out because they were late
 //! <root>/_checkpoints/<flow>            a flow's checkpoint; <flow>@<n> after the n-th full refresh of its table
 //! <root>/_pipeline/…                    what the runner remembers: full refreshes, inferred schemas, states of materialized views
 //! ```
@@ -19,7 +20,7 @@ mod relations;
 mod tables;
 mod totals;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +51,9 @@ pub struct RunOptions {
     pub full_refresh_all: bool,
     /// The most flows that run at once when running once (`spark.sql.pipelines.execution.maxConcurrentFlows`).
     pub parallelism: usize,
+    /// Changes of what a flow means that are accepted although they mix its old state with new results: `window`, `keys`, `aggregates`,
+    /// `session`, `join`, `event-time`, `output-mode`, or `all`.
+    pub accepted_changes: BTreeSet<String>,
     /// How often a flow is tried again after a failure that may pass (`spark.sql.pipelines.maxFlowRetryAttempts`).
     pub retries: u32,
     /// The pause before the first retry; each later one is twice as long (`spark.sql.pipelines.execution.watchdog.minRetryTime`).
@@ -67,6 +71,7 @@ impl Default for RunOptions {
             full_refresh: Vec::new(),
             full_refresh_all: false,
             parallelism: 16,
+            accepted_changes: BTreeSet::new(),
             retries: 2,
             retry_pause: Duration::from_secs(5),
             refresh_interval: Duration::from_secs(1),

@@ -96,7 +96,7 @@ async fn attempt_flow(run: &Run, index: usize) -> Result<FlowStatus, Arc<Error>>
     let pipeline = &run.pipeline;
     match run.kind(index)? {
         FlowKind::Streaming => {
-            let query = pipeline.start(pipeline.flow(index)?, Trigger::AvailableNow).await?;
+            let query = pipeline.start(pipeline.flow(index)?, Trigger::AvailableNow, &run.options).await?;
             tokio::select! {
                 ended = query.await_termination() => ended.map(|()| FlowStatus::Completed),
                 () = run.stop.cancelled() => {

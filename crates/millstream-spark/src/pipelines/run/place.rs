@@ -8,7 +8,7 @@ use millstream_engine::query::CheckpointLocation;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
-use crate::pipelines::graph::QUARANTINE;
+use crate::pipelines::graph::{LATE, QUARANTINE};
 use crate::pipelines::name::TableName;
 
 /// The storage root of a pipeline.
@@ -51,6 +51,11 @@ impl Place {
     /// The URL of the table for records that a flow could not read.
     pub fn quarantine(&self, flow: &TableName) -> String {
         self.url(&format!("tables/{QUARANTINE}{}", directory(flow)))
+    }
+
+    /// The URL of the table for rows that a flow left out because they were late.
+    pub fn late_rows(&self, flow: &TableName) -> String {
+        self.url(&format!("tables/{LATE}{}", directory(flow)))
     }
 
     /// The checkpoint of a flow since the given full refresh of its table.

@@ -15,6 +15,8 @@ async fn line_ends_in_quotes_belong_to_the_value() {
     assert_eq!(multi("\"a\nb\",1\nc,2\n").await, ["a/b | 1 | null", "c | 2 | null"]);
     assert_eq!(multi("\"a\r\nb\",1\r\nc,2\r\n").await, ["a/b | 1 | null", "c | 2 | null"]);
     assert_eq!(multi("\"a\rb\",1\rc,2\r").await, ["a/b | 1 | null", "c | 2 | null"]);
+    let foreign = rows(kv_corrupt(), &[MULTI_LINE], "a,1\n\"b\r\nc\",2\n").await;
+    assert_eq!(foreign, ["a | 1 | null", "b\r\nc | 2 | null"]);
     assert_eq!(multi("a,1\n\"b\n\nc\",x\n").await, ["a | 1 | null", "b//c | null | \"b//c\",x"]);
     assert_eq!(multi("a,\"1\n2\"\nb,3\n").await, ["a | null | a,\"1/2\"", "b | 3 | null"]);
     assert_eq!(multi("#x\n\"#y\n\",1\n").await, ["#y/ | 1 | null"]);

@@ -9,7 +9,7 @@ use millstream_core::Options;
 async fn inferred(text: &str, options: &[(&str, &str)]) -> Result<String> {
     let store = Arc::new(InMemory::new());
     store.put(&Path::from("a"), text.as_bytes().to_vec().into()).await.unwrap();
-    let file = FileRef { store, path: Path::from("a"), url: "memory:///a".to_owned(), size: 1 };
+    let file = FileRef { store, path: Path::from("a"), url: "memory:///a".to_owned(), size: 1, modified_ms: 0 };
     let schema = Json.infer(&[file], &options.iter().copied().collect::<Options>()).await?;
     Ok(schema.fields().iter().map(|field| format!("{} {}", field.name(), short(field.data_type()))).collect::<Vec<_>>().join(", "))
 }

@@ -19,7 +19,13 @@ fn measure(what: &str, text: &str, fields: Vec<Field>, projection: Vec<usize>) {
     let reader = Json.reader(Arc::new(Schema::new(fields)), &Options::new()).unwrap();
     let (mut best, mut rows) = (f64::MAX, 0);
     for _ in 0..5 {
-        let file = FileRef { store: store.clone(), path: Path::from("a.json"), url: "file:///a.json".to_owned(), size: text.len() as u64 };
+        let file = FileRef {
+            store: store.clone(),
+            path: Path::from("a.json"),
+            url: "file:///a.json".to_owned(),
+            size: text.len() as u64,
+            modified_ms: 0,
+        };
         let context = ReadContext { projection: projection.clone(), batch_size: 8192, quarantine: Arc::new(Kept::default()) };
         let start = processor_seconds();
         rows = run(reader.read(file, context).try_fold(0, |sum, batch| async move { Ok(sum + batch.num_rows()) })).unwrap();

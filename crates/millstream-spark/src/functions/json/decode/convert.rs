@@ -1,15 +1,14 @@
 //! JSON values into columns, as strict as Spark: a value of another kind is no value, whatever it looks like. A near copy of what the file
 //! source has.
 
+use millstream_core::json::{Cursor, Fault, Number, Quoted, non_number_text, unescape};
+use millstream_core::variant::{self, Parsed};
+
 use super::super::super::cast::decimal::Digits;
 use super::super::super::cast::interval;
 use super::super::super::string::strict_base64;
-use super::super::super::variant;
-use super::super::cursor::{Cursor, Fault, Quoted};
-use super::super::number::Number;
 use super::super::options::JsonOptions;
 use super::super::path::{copy, copy_number};
-use super::super::text::{non_number_text, unescape};
 use super::column::{Column, Values};
 use super::object::Members;
 
@@ -46,13 +45,13 @@ impl Column {
         let start = cursor.at();
         if let Values::Variant(values, metadata) = &mut self.values {
             return match variant::from_json(cursor, &mut values.bytes, &mut metadata.bytes)? {
-                Some(()) => {
+                Parsed::Good => {
                     values.close();
                     metadata.close();
                     self.added();
                     Ok(Outcome::Good)
                 }
-                None => {
+                Parsed::Bad(_) => {
                     self.discard();
                     with.problem.get_or_insert((start, cursor.at(), "variant"));
                     Ok(Outcome::Bad)

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanBufferBuilder, StructArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Fields};
+use millstream_core::json::{Cursor, Fault};
 use millstream_core::{Error, Result};
 
 use super::super::formats::{Mode, malformed};
 use super::super::rows::internal;
 use super::super::variant::is_variant;
-use super::cursor::{Cursor, Fault};
 use super::options::JsonOptions;
 use column::Column;
 use convert::{Conversion, Outcome};

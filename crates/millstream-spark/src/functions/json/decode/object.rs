@@ -1,12 +1,12 @@
 //! The fields of an object, found by name: a record mostly has the same names in the same order as the one before it, so the name seen last
 //! at each place is tried first.
 
+use millstream_core::json::{Cursor, Fault, unescape};
+
 use std::collections::HashMap;
 
 use arrow::datatypes::Field;
 
-use super::super::cursor::{Cursor, Fault};
-use super::super::text::unescape;
 use super::column::Column;
 
 /// How many places remember a name.

@@ -201,7 +201,17 @@ impl Parser<'_> {
                 metadata.insert("CURRENT_DEFAULT".to_owned(), self.text_since(mark).to_owned());
                 field = field.with_metadata(metadata);
             } else if self.cursor.is("GENERATED") {
-                return Err(Diagnostic::unsupported(self.position(), "generated columns are not supported"));
+                let position = self.position();
+                if !self.cursor.eat(&["GENERATED", "ALWAYS", "AS"]) || !self.is_token(&Token::LParen) {
+                    return Err(Diagnostic::unsupported(position, "identity columns are not supported"));
+                }
+                self.cursor.expect_token(&Token::LParen)?;
+                let mark = self.cursor.mark();
+                self.expression()?;
+                let mut metadata = field.metadata().clone();
+                metadata.insert("delta.generationExpression".to_owned(), self.text_since(mark).to_owned());
+                field = field.with_metadata(metadata);
+                self.cursor.expect_token(&Token::RParen)?;
             } else {
                 return Ok(field);
             }
@@ -227,6 +237,11 @@ impl Parser<'_> {
 
     pub(super) fn drop_object(&mut self) -> Result<Statement, Diagnostic> {
         self.cursor.expect(&["DROP"])?;
+        let temporary = self.cursor.is("TEMPORARY") && self.cursor.nth_is(1, "FUNCTION") && self.cursor.eat(&["TEMPORARY"]);
+        if self.cursor.eat(&["FUNCTION"]) {
+            let if_exists = self.cursor.eat(&["IF", "EXISTS"]);
+            return Ok(Statement::DropFunction { name: self.names("a function")?, if_exists, temporary });
+        }
         let kind = match self.keyword().as_deref() {
             Some("TABLE") => ObjectKind::Table,
             Some("VIEW") => ObjectKind::View,

@@ -1,0 +1,2 @@
+-- mode: append
+SELECT auction, bidder, price, dateTime, extra FROM bid
