@@ -333,8 +333,10 @@ impl Operator {
             report.num_rows_dropped_by_watermark += counts.late;
             report.num_rows_total += state.core.rows();
             for (name, value) in state.core.metrics() {
+                // What is declared is the same in every task; what happened adds up.
+                let declared = name.ends_with("Vars");
                 let total = report.custom_metrics.entry(name).or_default();
-                *total += value;
+                *total = if declared { value.max(*total) } else { *total + value };
             }
             report.memory_used_bytes += state.core.tables().iter().map(|table| table.bytes()).sum::<u64>();
         }

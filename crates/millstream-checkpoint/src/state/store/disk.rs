@@ -61,6 +61,8 @@ mod absent {
     pub(in crate::state::store) enum Disk {}
 
     impl Disk {
+        pub(in crate::state::store) const AVAILABLE: bool = false;
+
         pub(in crate::state::store) fn open(_: &Path, _: Uuid, _: u64) -> Result<Self> {
             Err(Error::invalid(
                 "STATE_STORE_PROVIDER_UNAVAILABLE",

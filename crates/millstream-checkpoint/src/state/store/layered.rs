@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use millstream_core::Result;
 
-use super::disk::{DiskTable, Entry};
+use super::disk::{Disk, DiskTable, Entry};
 use super::memory::{MemoryStore, OnDisk};
 use super::{ExpiryOf, PerKey, Shape, Store, StoreKind, Stores, Visit};
 
@@ -170,7 +170,7 @@ impl LayeredStore {
     /// Gives up rows in memory until its part of the budget is kept.
     fn make_room(&mut self) -> Result<()> {
         let excess = self.stores.budget.excess(self.memory.bytes());
-        if excess == 0 {
+        if excess == 0 || (self.disk.is_none() && !Disk::AVAILABLE) {
             return Ok(());
         }
         if self.disk.is_none() {

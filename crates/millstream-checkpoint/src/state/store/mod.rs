@@ -172,7 +172,11 @@ pub struct Stores {
 impl Stores {
     /// Stores of a query; `id` names its working directory and must be new.
     pub fn new(options: StoreOptions, id: Uuid) -> Arc<Self> {
-        let StoreOptions { kind, memory_limit, directory } = options;
+        let StoreOptions { mut kind, memory_limit, directory } = options;
+        if kind == StoreKind::RocksDb && !Disk::AVAILABLE {
+            tracing::warn!("this build has no RocksDB: all state of the query is kept in memory");
+            kind = StoreKind::Memory;
+        }
         Arc::new(Stores { kind, budget: Budget::new(memory_limit), directory, id, disk: Mutex::new(None) })
     }
 
@@ -184,7 +188,7 @@ impl Stores {
     /// An empty store for the rows of these key groups. `table` is the number of the table among all of the query.
     ///
     /// # Errors
-    /// `STATE_STORE_PROVIDER_UNAVAILABLE` when RocksDB is asked for and not there; those of the working directory.
+    /// Those of RocksDB and its working directory, where rows are there first of all.
     pub fn open(self: &Arc<Self>, table: u16, shape: Shape, groups: Range<u16>) -> Result<Box<dyn Store>> {
         let mut store = LayeredStore::new(self.clone(), table, shape, groups);
         if self.kind == StoreKind::RocksDb {

@@ -64,6 +64,9 @@ fn failed(error: rocksdb::Error) -> Error {
 }
 
 impl Disk {
+    /// Whether this build has it.
+    pub(super) const AVAILABLE: bool = true;
+
     /// A new database in a directory of its own, with so many bytes of memory.
     pub(super) fn open(parent: &Path, id: Uuid, memory: u64) -> Result<Self> {
         let directory = WorkingDirectory::create(parent, id)?;
