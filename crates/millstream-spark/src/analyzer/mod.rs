@@ -7,6 +7,7 @@
 //! the leaves up, without waiting ([`relation`]).
 
 mod aggregate;
+mod arbitrary;
 mod as_of;
 mod call;
 mod columns;
