@@ -8,6 +8,7 @@ mod clients;
 mod conformance;
 mod demo;
 mod drill;
+mod examples;
 mod generate;
 mod interop;
 mod packages;
@@ -32,8 +33,9 @@ cargo xtask <task>
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
   torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
   conformance  recorded behaviour of Spark against our server: [-k TEXT] [--write]
-  clients   PySpark 4.0 to 4.3 and the Rust client, TLS and tokens, kills and load: [--full] [--only pyspark,rust,secure,faults,load]
+  clients   PySpark 4.0 to 4.3 and the Rust client, kills and load: [--full] [--only pyspark,rust,faults,load]
   interop   hand a query from Spark to Millstream and back
+  examples  the PySpark programs on our server, their tables compared with Spark's: [--with-spark] [--record]
   bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]; or `bench connect [--quick] [--no-spark]`
   gen       write the documents that come from the code
 ";
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         "interop" => interop::interop(),
         "clients" => clients::clients(rest),
         "conformance" => conformance::conformance(rest),
+        "examples" => examples::examples(rest),
         "bench" => bench::bench(rest),
         "gen" => generate::generate(),
         "help" | "--help" | "-h" => {

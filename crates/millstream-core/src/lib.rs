@@ -22,6 +22,7 @@ pub mod source;
 pub mod source_log;
 pub mod trigger;
 pub mod variant;
+pub mod versioned;
 pub mod watermark;
 
 pub use clock::{Clock, Ids};

@@ -13,6 +13,7 @@ use crate::options::{OptionSpec, Options};
 use crate::sink::Sink;
 use crate::source::{Source, Table};
 use crate::source_log::SourceLog;
+use crate::versioned::VersionedTables;
 
 /// What a user asked to read.
 #[derive(Clone, Debug, Default)]
@@ -82,11 +83,12 @@ pub trait SinkProvider: Debug + Send + Sync {
     async fn sink(&self, request: &WriteRequest) -> Result<Arc<dyn Sink>>;
 }
 
-/// The sources and sinks that a process knows, and the seams that they use.
+/// The sources, sinks and versioned tables that a process knows, and the seams that they use.
 #[derive(Clone, Debug)]
 pub struct Registry {
     sources: BTreeMap<&'static str, Arc<dyn SourceProvider>>,
     sinks: BTreeMap<&'static str, Arc<dyn SinkProvider>>,
+    versioned: BTreeMap<&'static str, Arc<dyn VersionedTables>>,
     /// The clock of the process.
     pub clock: Arc<dyn Clock>,
     /// The identifiers of the process.
@@ -96,7 +98,7 @@ pub struct Registry {
 impl Registry {
     /// A registry without connectors.
     pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
-        Registry { sources: BTreeMap::new(), sinks: BTreeMap::new(), clock, ids }
+        Registry { sources: BTreeMap::new(), sinks: BTreeMap::new(), versioned: BTreeMap::new(), clock, ids }
     }
 
     /// Adds a source under all its names.
@@ -111,6 +113,16 @@ impl Registry {
         for name in provider.names() {
             self.sinks.insert(name, provider.clone());
         }
+    }
+
+    /// Adds a format whose tables can be changed row by row.
+    pub fn add_versioned(&mut self, tables: Arc<dyn VersionedTables>) {
+        self.versioned.insert(tables.name(), tables);
+    }
+
+    /// The format of that name, whatever its case, if its tables can be changed row by row.
+    pub fn versioned(&self, name: &str) -> Option<&Arc<dyn VersionedTables>> {
+        self.versioned.get(name.to_lowercase().as_str())
     }
 
     /// The source of that name, whatever its case.
@@ -141,7 +153,9 @@ impl Registry {
 }
 
 fn find<'a, P: ?Sized>(providers: &'a BTreeMap<&'static str, Arc<P>>, name: &str) -> Result<&'a Arc<P>> {
-    providers.get(name.to_lowercase().as_str()).ok_or_else(|| {
+    let exact = providers.get(name.to_lowercase().as_str());
+    let found = exact.or_else(|| providers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, provider)| provider));
+    found.ok_or_else(|| {
         let known: Vec<&str> = providers.keys().copied().collect();
         Error::invalid("DATA_SOURCE_NOT_FOUND", format!("there is no format '{name}': use one of {}", known.join(", ")))
             .with_sqlstate("42K02")

@@ -9,6 +9,7 @@ pub mod expectation;
 pub mod inspect;
 pub mod observe;
 pub mod plan;
+pub mod prune;
 mod pushdown;
 pub mod query;
 pub mod relation;

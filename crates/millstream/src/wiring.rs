@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use millstream_checkpoint::reader::CheckpointReader;
 use millstream_checkpoint::store::{self, FileOps, Privacy, StoreOptions};
 use millstream_connectors::console::{ConsoleOutput, ConsoleProvider};
-use millstream_connectors::delta::{DeltaSinkProvider, DeltaSourceProvider};
+use millstream_connectors::delta::{DeltaSinkProvider, DeltaSourceProvider, DeltaTables};
 use millstream_connectors::files::FilesProvider;
 use millstream_connectors::files::sink::FileSinkProvider;
 use millstream_connectors::memory::{MemoryProvider, MemoryTables};
@@ -142,6 +142,7 @@ impl Wiring {
         for files in FileSinkProvider::all(&storage, clock, ids) {
             registry.add_sink(settled(files, "_spark_metadata"));
         }
+        registry.add_versioned(Arc::new(DeltaTables::new(storage.clone(), clock.clone(), ids.clone())));
         registry.add_sink(settled(Arc::new(DeltaSinkProvider::new(storage, clock.clone(), ids.clone())), "_delta_log"));
         registry.add_sink(Arc::new(MemoryProvider::new(self.memory.clone())));
         registry.add_sink(Arc::new(ConsoleProvider::new(ConsoleOutput::new(console))));

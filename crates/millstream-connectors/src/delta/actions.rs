@@ -194,6 +194,32 @@ pub struct Txn {
     pub last_updated: Option<i64>,
 }
 
+/// A file of changed rows, for readers of the change data feed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cdc {
+    /// As in [`Add::path`].
+    pub path: String,
+    #[serde(default)]
+    pub partition_values: PartitionValues,
+    /// Bytes of the file.
+    pub size: u64,
+    #[serde(default)]
+    pub data_change: bool,
+}
+
+/// What a feature keeps in the log about the table, such as the columns that it is clustered by.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DomainMetadata {
+    pub domain: String,
+    /// JSON text.
+    #[serde(default)]
+    pub configuration: String,
+    #[serde(default)]
+    pub removed: bool,
+}
+
 /// Provenance of a commit: free JSON, by convention with `timestamp`, `operation`, `operationParameters`.
 pub type CommitInfo = serde_json::Map<String, Value>;
 
@@ -212,6 +238,10 @@ struct Line {
     add: Option<Add>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remove: Option<Remove>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cdc: Option<Cdc>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain_metadata: Option<DomainMetadata>,
 }
 
 /// One commit: the contents of `_delta_log/<version>.json`.
@@ -223,6 +253,8 @@ pub struct Commit {
     pub txns: Vec<Txn>,
     pub adds: Vec<Add>,
     pub removes: Vec<Remove>,
+    pub cdcs: Vec<Cdc>,
+    pub domains: Vec<DomainMetadata>,
 }
 
 impl Commit {
@@ -253,6 +285,8 @@ impl Commit {
             commit.txns.extend(line.txn);
             commit.adds.extend(line.add);
             commit.removes.extend(line.remove);
+            commit.cdcs.extend(line.cdc);
+            commit.domains.extend(line.domain_metadata);
         }
         Ok(commit)
     }
@@ -279,11 +313,17 @@ impl Commit {
         for txn in &self.txns {
             put(Line { txn: Some(txn.clone()), ..Line::default() })?;
         }
+        for domain in &self.domains {
+            put(Line { domain_metadata: Some(domain.clone()), ..Line::default() })?;
+        }
         for remove in &self.removes {
             put(Line { remove: Some(remove.clone()), ..Line::default() })?;
         }
         for add in &self.adds {
             put(Line { add: Some(add.clone()), ..Line::default() })?;
+        }
+        for cdc in &self.cdcs {
+            put(Line { cdc: Some(cdc.clone()), ..Line::default() })?;
         }
         Ok(Bytes::from(out))
     }
@@ -341,6 +381,8 @@ mod tests {
             txns: vec![Txn { app_id: "a".into(), version: 7, last_updated: Some(1) }],
             adds: vec![Add { path: "p=1/x".into(), partition_values: [("p".to_owned(), None)].into(), size: 3, ..Add::default() }],
             removes: vec![Add { path: "y".into(), ..Add::default() }.removal(5)],
+            cdcs: vec![Cdc { path: "_change_data/z".into(), size: 2, ..Cdc::default() }],
+            domains: vec![DomainMetadata { domain: "delta.clustering".into(), configuration: "{}".into(), removed: false }],
         };
         let bytes = commit.to_bytes().unwrap();
         assert!(bytes.starts_with(b"{\"commitInfo\""), "the commit info comes first");
@@ -349,7 +391,7 @@ mod tests {
 
     #[test]
     fn unknown_actions_are_skipped_and_broken_files_are_named() {
-        let text = b"{\"checkpointMetadata\":{\"version\":1}}\n{\"cdc\":{\"path\":\"x\"}}\n";
+        let text = b"{\"checkpointMetadata\":{\"version\":1}}\n{\"sidecar\":{\"path\":\"x\"}}\n";
         assert_eq!(Commit::parse(0, text, ErrorKind::SourceUnavailable).unwrap(), Commit::default());
         for text in [&b""[..], b"\n", b"\0\0\0", b"{\"add\":{\"path\":"] {
             let error = Commit::parse(9, text, ErrorKind::SourceUnavailable).unwrap_err();

@@ -5,16 +5,36 @@ use std::sync::Arc;
 use millstream_core::{Error, ErrorKind, Result};
 
 use super::actions::{Add, Commit, Metadata};
+use super::change_feed::{self, Event, FeedFile};
 use super::convert::converts;
 use super::options::SourceOptions;
 use super::protocol;
 use super::schema::{TableSchema, same_name};
 
-/// A file that a commit added, with its index among the files that the commit added.
+/// A file of a commit, with its index among the files that the commit added, or among those of its changes.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub index: i64,
-    pub add: Arc<Add>,
+    pub piece: Piece,
+}
+
+/// A file to read.
+#[derive(Clone, Debug)]
+pub(super) enum Piece {
+    /// Its rows.
+    Rows(Arc<Add>),
+    /// What happened to its rows.
+    Feed(Box<FeedFile>),
+}
+
+impl Piece {
+    /// Bytes of the file.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Piece::Rows(add) => add.size,
+            Piece::Feed(file) => file.add.size,
+        }
+    }
 }
 
 /// The rules by which one query follows one table.
@@ -29,6 +49,30 @@ pub(super) struct Rules {
 }
 
 impl Rules {
+    /// The files that tell what a commit did, for a reader of the change data feed.
+    ///
+    /// # Errors
+    /// `DELTA_MISSING_CHANGE_DATA`, `DELTA_SCHEMA_CHANGED_WITH_VERSION`.
+    pub(super) fn feed(&self, version: u64, timestamp_ms: i64, commit: &Commit) -> Result<Vec<Change>> {
+        if let Some(protocol) = &commit.protocol {
+            protocol::check_readable(protocol, &self.table)?;
+        }
+        if let Some(metadata) = &commit.metadata {
+            self.check_schema(version, metadata)?;
+        }
+        let files = change_feed::of_commit(version, timestamp_ms, commit, &self.table)?;
+        let wanted = (0..).zip(files).filter(|(_, file)| self.wanted(&file.add));
+        Ok(wanted.map(|(index, file)| Change { index, piece: Piece::Feed(Box::new(file)) }).collect())
+    }
+
+    /// A file of the table as it is when the query begins.
+    pub(super) fn initial(&self, version: u64, timestamp_ms: i64, add: &Arc<Add>) -> Piece {
+        match self.options.change_feed {
+            false => Piece::Rows(add.clone()),
+            true => Piece::Feed(Box::new(FeedFile { add: add.clone(), event: Event::Insert, only: None, version, timestamp_ms })),
+        }
+    }
+
     /// The files of a commit that are to be passed on.
     ///
     /// # Errors
@@ -62,7 +106,10 @@ impl Rules {
             }
         }
         // Statistics are of no use here and larger than everything else.
-        let change = |(index, add): (i64, &Add)| Change { index, add: Arc::new(Add { stats: None, ..add.clone() }) };
+        let change = |(index, add): (i64, &Add)| {
+            let piece = Piece::Rows(Arc::new(Add { stats: None, ..add.clone() }));
+            Change { index, piece }
+        };
         Ok((0..).zip(adds).filter(|(_, add)| self.wanted(add)).map(change).collect())
     }
 

@@ -14,6 +14,9 @@ use super::log::TableLog;
 /// How long commits are kept when the table does not say, in milliseconds: 30 days.
 const LOG_RETENTION_MS: i64 = 30 * 24 * 3600 * 1000;
 
+/// Commits between checkpoints when neither the query nor the table says.
+const INTERVAL: u64 = 100;
+
 /// Makes checkpoints, one at a time.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
@@ -22,8 +25,17 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
+    /// Begins a checkpoint at `version` if one is due: every so many commits, as `interval`, the table or the default says.
+    pub(super) fn start_if_due(&self, log: &TableLog, version: u64, metadata: &Metadata, interval: Option<u64>, clock: &Arc<dyn Clock>) {
+        let table = metadata.number("delta.checkpointInterval").and_then(|interval| u64::try_from(interval).ok());
+        let interval = interval.or(table).unwrap_or(INTERVAL).max(1);
+        if version > 0 && version.is_multiple_of(interval) {
+            self.start(log, version, metadata, clock);
+        }
+    }
+
     /// Begins a checkpoint at `version` unless one is being made. A failure is logged: the table is complete without it.
-    pub(super) fn start(&self, log: &TableLog, version: u64, metadata: &Metadata, clock: &Arc<dyn Clock>) {
+    fn start(&self, log: &TableLog, version: u64, metadata: &Metadata, clock: &Arc<dyn Clock>) {
         if self.running.swap(true, Ordering::AcqRel) {
             return;
         }

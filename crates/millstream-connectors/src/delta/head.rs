@@ -8,6 +8,7 @@ use millstream_core::{ErrorKind, Result};
 
 use super::actions::{Add, Commit, Metadata, Protocol};
 use super::log::TableLog;
+use super::plan::Current;
 use super::schema::TableSchema;
 use super::snapshot::TableSnapshot;
 
@@ -51,6 +52,11 @@ impl Head {
         };
         head.follow(log, now_ms).await?;
         Ok(Some(head))
+    }
+
+    /// What a write finds.
+    pub(super) fn current(&self) -> Current<'_> {
+        Current { protocol: &self.protocol, metadata: &self.metadata, schema: &self.schema, cared_for: &[] }
     }
 
     /// The state after the table's first commit, which was ours.

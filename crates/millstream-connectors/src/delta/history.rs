@@ -1,8 +1,10 @@
 //! Versions and times of a table, from listings of its log.
 
+use millstream_core::versioned::AsOf;
 use millstream_core::{Error, ErrorKind, Result};
 
 use super::log::TableLog;
+use super::options::timestamp;
 
 /// The newest version of a table. `known` is a version that exists, or 0.
 ///
@@ -14,6 +16,30 @@ pub(super) async fn newest(log: &TableLog, known: u64) -> Result<u64> {
         Some(version) => Ok(version),
         None => Err(no_table(log)),
     }
+}
+
+/// The version that is meant; `None` for the newest.
+///
+/// # Errors
+/// `DELTA_VERSION_NOT_FOUND`, `DELTA_TIMESTAMP_INVALID`, and those of [`last_at_or_before`].
+pub(super) async fn resolve(log: &TableLog, as_of: &AsOf) -> Result<Option<u64>> {
+    match as_of {
+        AsOf::Newest => Ok(None),
+        AsOf::Version(version) => {
+            let newest = newest(log, 0).await?;
+            if *version > newest {
+                return Err(no_such_version(log, *version, newest));
+            }
+            Ok(Some(*version))
+        }
+        AsOf::Time(text) => last_at_or_before(log, timestamp("timestampAsOf", text)?).await.map(Some),
+    }
+}
+
+/// The error for a version that the table does not have.
+pub(super) fn no_such_version(log: &TableLog, version: u64, newest: u64) -> Error {
+    let message = format!("table {} has no version {version}: its newest is {newest}", log.url());
+    Error::invalid("DELTA_VERSION_NOT_FOUND", message).with_sqlstate("22003")
 }
 
 /// The error for a location without a table.

@@ -115,6 +115,25 @@ pub(super) const SOURCE: &[OptionSpec] = &[
         default: Some("true"),
         doc: "Fails when the log no longer has a version that was not read yet; otherwise goes on at the earliest one there is.",
     },
+    OptionSpec {
+        name: "readChangeFeed",
+        kind: OptionKind::Bool,
+        default: Some("false"),
+        doc: "Reads what happened to rows (_change_type, _commit_version, _commit_timestamp) instead of the rows.",
+    },
+    OptionSpec { name: "readChangeData", kind: OptionKind::Bool, default: Some("false"), doc: "The older name of readChangeFeed." },
+    OptionSpec {
+        name: "endingVersion",
+        kind: OptionKind::Integer { min: 0 },
+        default: None,
+        doc: "Batch read of changes: the last version to read.",
+    },
+    OptionSpec {
+        name: "endingTimestamp",
+        kind: OptionKind::Text,
+        default: None,
+        doc: "Batch read of changes: reads up to the newest version at this time (UTC unless it has a zone).",
+    },
     OptionSpec { name: "versionAsOf", kind: OptionKind::Integer { min: 0 }, default: None, doc: "Batch read: the version to read." },
     OptionSpec {
         name: "timestampAsOf",
@@ -125,7 +144,7 @@ pub(super) const SOURCE: &[OptionSpec] = &[
 ];
 
 /// Options of Spark's that change what is read, and that are refused rather than ignored.
-const UNSUPPORTED: &[&str] = &["readChangeFeed", "readChangeData", "schemaTrackingLocation", "withEventTimeOrder", "endingVersion"];
+const UNSUPPORTED: &[&str] = &["schemaTrackingLocation", "withEventTimeOrder"];
 
 /// Table properties that a new table may be given through options.
 const PROPERTIES: &[&str] = &[
@@ -233,6 +252,14 @@ pub(super) enum Starting {
     Timestamp(i64),
 }
 
+/// Where a range of versions begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Boundary {
+    Version(u64),
+    /// Milliseconds since the epoch.
+    Time(i64),
+}
+
 /// Options of the source, read and checked.
 #[derive(Clone, Debug)]
 pub(super) struct SourceOptions {
@@ -246,6 +273,10 @@ pub(super) struct SourceOptions {
     pub fail_on_data_loss: bool,
     pub version_as_of: Option<u64>,
     pub timestamp_as_of: Option<i64>,
+    /// Changes are read instead of rows.
+    pub change_feed: bool,
+    pub feed_start: Option<Boundary>,
+    pub feed_end: Option<Boundary>,
 }
 
 impl SourceOptions {
@@ -268,6 +299,11 @@ impl SourceOptions {
                 ));
             }
         };
+        let (path, at) = match options.get("versionAsOf").is_none() && options.get("timestampAsOf").is_none() {
+            true => at_version(path),
+            false => (path, None),
+        };
+        let change_feed = options.bool("readChangeFeed", false)? || options.bool("readChangeData", false)?;
         let exclude = options
             .get("excludeRegex")
             .map(|text| {
@@ -289,9 +325,49 @@ impl SourceOptions {
             skip_change_commits: options.bool("skipChangeCommits", false)?,
             exclude,
             fail_on_data_loss: options.bool("failOnDataLoss", true)?,
-            version_as_of: options.integer("versionAsOf", 0)?.and_then(|version| u64::try_from(version).ok()),
-            timestamp_as_of: options.get("timestampAsOf").map(|text| timestamp("timestampAsOf", text)).transpose()?,
+            version_as_of: match at {
+                Some(Boundary::Version(version)) => Some(version),
+                _ => options.integer("versionAsOf", 0)?.and_then(|version| u64::try_from(version).ok()),
+            },
+            timestamp_as_of: match at {
+                Some(Boundary::Time(time_ms)) => Some(time_ms),
+                _ => options.get("timestampAsOf").map(|text| timestamp("timestampAsOf", text)).transpose()?,
+            },
+            change_feed,
+            feed_start: boundary(options, "starting")?,
+            feed_end: boundary(options, "ending")?,
         })
+    }
+}
+
+/// `/path@v3` and `/path@20240102030405000`: the path, and the version or time that it ends with.
+fn at_version(path: String) -> (String, Option<Boundary>) {
+    let Some((before, after)) = path.rsplit_once('@') else { return (path, None) };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some(version) = after.strip_prefix(['v', 'V']).filter(|version| digits(version)).and_then(|version| version.parse().ok()) {
+        return (before.to_owned(), Some(Boundary::Version(version)));
+    }
+    if after.len() == 17 && digits(after) {
+        let (seconds, millis) = after.split_at(14);
+        let at = NaiveDateTime::parse_from_str(seconds, "%Y%m%d%H%M%S").ok().zip(millis.parse::<i64>().ok());
+        if let Some((at, millis)) = at {
+            return (before.to_owned(), Some(Boundary::Time(at.and_utc().timestamp_millis() + millis)));
+        }
+    }
+    (path, None)
+}
+
+/// `startingVersion` or `startingTimestamp`, and the same for the end.
+fn boundary(options: &Options, which: &str) -> Result<Option<Boundary>> {
+    let (version, time) = (format!("{which}Version"), format!("{which}Timestamp"));
+    match (options.get(&version), options.get(&time)) {
+        (Some(_), Some(_)) => {
+            let message = format!("the options '{version}' and '{time}' exclude each other: remove one");
+            Err(Error::invalid("DELTA_MULTIPLE_CDC_BOUNDARY", message).with_sqlstate("42614"))
+        }
+        (None, None) => Ok(None),
+        (None, Some(text)) => Ok(Some(Boundary::Time(timestamp(&time, text)?))),
+        (Some(text), None) => Ok(text.trim().parse().ok().map(Boundary::Version)),
     }
 }
 
@@ -349,6 +425,18 @@ mod tests {
     }
 
     #[test]
+    fn a_path_may_end_with_a_version_or_a_time() {
+        for (path, expected) in [
+            ("/t@v3", ("/t", Some(Boundary::Version(3)))),
+            ("/t@19700101000001500", ("/t", Some(Boundary::Time(1_500)))),
+            ("/a@b/t", ("/a@b/t", None)),
+            ("/t@v", ("/t@v", None)),
+        ] {
+            assert_eq!(at_version(path.to_owned()), (expected.0.to_owned(), expected.1));
+        }
+    }
+
+    #[test]
     fn times_are_utc_unless_they_say_otherwise() {
         for text in ["2024-01-02", "2024-01-02 00:00:00", "2024-01-02T00:00:00Z", "2024-01-02T01:00:00+01:00", "2024-01-02 00:00"] {
             assert_eq!(timestamp("o", text).unwrap(), 1_704_153_600_000, "{text}");
@@ -366,7 +454,7 @@ mod tests {
             (&[("maxFilesPerTrigger", "0")], "INVALID_OPTION_VALUE"),
             (&[("startingVersion", "1"), ("startingTimestamp", "2024-01-01")], "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET"),
             (&[("excludeRegex", "(")], "DELTA_REGEX_OPT_SYNTAX_ERROR"),
-            (&[("readChangeFeed", "true")], "DELTA_UNSUPPORTED_OPTION"),
+            (&[("withEventTimeOrder", "true")], "DELTA_UNSUPPORTED_OPTION"),
         ] {
             assert_eq!(source(options).unwrap_err().code(), code);
         }

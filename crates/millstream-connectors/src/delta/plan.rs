@@ -9,7 +9,6 @@ use millstream_core::{Error, ErrorKind, Result};
 use uuid::Uuid;
 
 use super::actions::{Metadata, Protocol};
-use super::head::Head;
 use super::options::SinkOptions;
 use super::schema::{self, TableSchema, same_name};
 use super::{partition, protocol};
@@ -27,13 +26,23 @@ pub(super) struct TablePlan {
     pub protocol: Option<Protocol>,
 }
 
+/// The table that a write finds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Current<'a> {
+    pub protocol: &'a Protocol,
+    pub metadata: &'a Metadata,
+    pub schema: &'a Arc<TableSchema>,
+    /// Features in use that the writer's caller takes care of.
+    pub cared_for: &'a [String],
+}
+
 /// Decides what a write of rows with this schema does to the table. `id` and `now_ms` are for a table that it creates.
 ///
 /// # Errors
 /// `DELTA_METADATA_MISMATCH` and those of [`schema::merge`] when the rows do not fit, `DELTA_UNSUPPORTED_FEATURES_FOR_WRITE` and the like
 /// when the table cannot be written at all; each names the column or feature and what to do.
 pub(super) fn plan(
-    head: Option<&Head>,
+    current: Option<Current<'_>>,
     rows: &Schema,
     mode: OutputMode,
     options: &SinkOptions,
@@ -43,16 +52,16 @@ pub(super) fn plan(
 ) -> Result<TablePlan> {
     let overwrite = mode == OutputMode::Complete;
     let incoming = schema::from_arrow(rows)?;
-    let Some(head) = head else {
+    let Some(head) = current else {
         return create(&incoming, options, id, now_ms);
     };
-    protocol::check_writable(&head.protocol, &head.metadata, &head.schema, overwrite, table)?;
+    protocol::check_writable(head, overwrite, table)?;
     let changed = if overwrite && options.overwrite_schema {
         let partition_by = partition_columns(&incoming, &options.partition_by)?;
         let same = head.schema.kernel() == &incoming && head.metadata.partition_columns == partition_by;
         (!same).then(|| (incoming.clone(), partition_by))
     } else {
-        check_partitioning(head, &options.partition_by, table)?;
+        check_partitioning(head.metadata, &options.partition_by, table)?;
         let merged = schema::merge(head.schema.kernel(), &incoming)?;
         if let Some(merged) = &merged
             && !options.merge_schema
@@ -65,13 +74,13 @@ pub(super) fn plan(
     let Some((schema, partition_columns)) = changed else {
         return Ok(TablePlan { schema: head.schema.clone(), indexed_columns, metadata: None, protocol: None });
     };
-    let upgrade = schema::has_timestamp_ntz(&schema) && !head.schema.has_timestamp_ntz() && !protocol::has_timestamp_ntz(&head.protocol);
+    let upgrade = schema::has_timestamp_ntz(&schema) && !head.schema.has_timestamp_ntz() && !protocol::has_timestamp_ntz(head.protocol);
     let metadata = Metadata { schema_string: schema_text(&schema)?, partition_columns, ..head.metadata.clone() };
     Ok(TablePlan {
         schema: Arc::new(TableSchema::of(&metadata, ErrorKind::SinkUnavailable)?),
         indexed_columns,
         metadata: Some(metadata),
-        protocol: upgrade.then(|| protocol::with_timestamp_ntz(&head.protocol)),
+        protocol: upgrade.then(|| protocol::with_timestamp_ntz(head.protocol)),
     })
 }
 
@@ -94,7 +103,7 @@ fn create(incoming: &StructType, options: &SinkOptions, id: Uuid, now_ms: i64) -
 }
 
 /// The partition columns of a new table, spelt as the rows spell them.
-fn partition_columns(rows: &StructType, wanted: &[String]) -> Result<Vec<String>> {
+pub(super) fn partition_columns(rows: &StructType, wanted: &[String]) -> Result<Vec<String>> {
     let mut columns: Vec<String> = Vec::with_capacity(wanted.len());
     for name in wanted {
         let Some(field) = rows.fields().find(|field| same_name(field.name(), name)) else {
@@ -116,8 +125,8 @@ fn partition_columns(rows: &StructType, wanted: &[String]) -> Result<Vec<String>
     Ok(columns)
 }
 
-fn check_partitioning(head: &Head, wanted: &[String], table: &str) -> Result<()> {
-    let existing = &head.metadata.partition_columns;
+fn check_partitioning(metadata: &Metadata, wanted: &[String], table: &str) -> Result<()> {
+    let existing = &metadata.partition_columns;
     let same = wanted.len() == existing.len() && wanted.iter().zip(existing).all(|(left, right)| same_name(left, right));
     if wanted.is_empty() || same {
         return Ok(());
@@ -139,6 +148,6 @@ fn new_columns(columns: &[String], table: &str) -> Error {
     Error::new(ErrorKind::SchemaMismatch, "DELTA_METADATA_MISMATCH", message).with_sqlstate("42KDG")
 }
 
-fn schema_text(schema: &StructType) -> Result<String> {
+pub(super) fn schema_text(schema: &StructType) -> Result<String> {
     serde_json::to_string(schema).map_err(|error| Error::internal("a schema does not serialise").caused_by(error))
 }

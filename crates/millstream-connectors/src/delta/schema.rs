@@ -45,6 +45,13 @@ impl TableSchema {
         Ok(TableSchema { kernel, arrow, annotated, partition_columns: metadata.partition_columns.clone(), naming })
     }
 
+    /// The same with one more column, which the log knows nothing of.
+    pub(super) fn with_column(&self, field: Field) -> TableSchema {
+        let field = Arc::new(field);
+        let longer = |schema: &SchemaRef| Arc::new(Schema::new(schema.fields().iter().cloned().chain([field.clone()]).collect::<Vec<_>>()));
+        TableSchema { arrow: longer(&self.arrow), annotated: longer(&self.annotated), ..self.clone() }
+    }
+
     /// Whether a field on any level has this metadata key.
     pub(super) fn any_field_has(&self, key: &str) -> bool {
         any_field(&self.kernel, &|field| field.metadata().contains_key(key))
@@ -182,6 +189,19 @@ fn storable(data_type: &DataType, path: &str) -> Result<DataType> {
 fn unstorable(data_type: &DataType, path: &str) -> Error {
     Error::invalid("DELTA_UNSUPPORTED_DATA_TYPES", format!("column '{path}' has the type {data_type}, which Delta cannot store: cast it"))
         .with_sqlstate("0AKDC")
+}
+
+/// Refuses names of columns, on any level, that Delta cannot store or tell apart.
+///
+/// # Errors
+/// `DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES`, `DELTA_DUPLICATE_COLUMNS_FOUND`, `DELTA_NULL_SCHEMA_IN_STREAMING_WRITE`.
+pub(super) fn check_names(schema: &StructType) -> Result<()> {
+    let arrow: Schema = schema.try_into_arrow().map_err(|error| {
+        Error::invalid("DELTA_UNSUPPORTED_DATA_TYPES", "the table would have columns of types that Delta cannot store")
+            .caused_by(error)
+            .with_sqlstate("0AKDC")
+    })?;
+    storable_fields(arrow.fields(), "").map(drop)
 }
 
 /// The table's schema after rows of another schema: the table's columns, then the new ones. `None` when nothing is new.

@@ -1,17 +1,12 @@
 //! The Delta sink: each batch is one commit, exactly once.
 //!
-//! The commit carries `txn(query id, batch id)`, compared with ≤. Whatever the store answers, the log itself decides what happened: after
-//! every answer but a plain success, the commit file is read back. Its bytes are ours only if we wrote them, since each attempt has its
-//! own transaction id.
+//! The commit carries `txn(query id, batch id)`, compared with ≤.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use bytes::Bytes;
 use millstream_core::registry::{SinkProvider, WriteRequest};
 use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
 use millstream_core::{Clock, Error, ErrorKind, Ids, OptionSpec, Result, crash};
@@ -21,20 +16,15 @@ use tokio::sync::Mutex;
 use super::actions::{Commit, CommitInfo, Remove, Txn};
 use super::checkpoint::Checkpoints;
 use super::head::Head;
-use super::log::{Put, TableLog};
+use super::log::TableLog;
 use super::options::{SINK, SinkOptions};
 use super::plan::{TablePlan, plan};
+use super::publish::{Published, Publisher};
 use super::writer::{DeltaPartWriter, Layout, Staged, delete, stats_columns};
 use crate::storage::Storage;
 
 /// How often other writers may win before a commit gives up.
 const CONFLICTS: u32 = 200;
-/// How often one commit file is put while nobody's is there.
-const PUTS: u32 = 5;
-/// The first pause between two puts; each later one is twice as long.
-const PAUSE: Duration = Duration::from_millis(50);
-/// Commits between checkpoints when neither the query nor the table says.
-const CHECKPOINT_INTERVAL: u64 = 100;
 
 /// Makes Delta sinks.
 #[derive(Clone, Debug)]
@@ -76,8 +66,7 @@ pub struct DeltaSink {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     state: Mutex<State>,
-    /// A put was begun whose outcome is not known: its files may be part of the table, whatever the caller thinks.
-    unresolved: AtomicBool,
+    publisher: Publisher,
     checkpoints: Checkpoints,
 }
 
@@ -101,23 +90,10 @@ struct Planned {
     layout: Arc<Layout>,
 }
 
-/// Whose commit a version became.
-enum Published {
-    Ours,
-    Theirs(Box<Commit>),
-}
-
 impl DeltaSink {
     pub(super) fn new(log: TableLog, options: SinkOptions, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
-        DeltaSink {
-            log,
-            options,
-            clock,
-            ids,
-            state: Mutex::default(),
-            unresolved: AtomicBool::new(false),
-            checkpoints: Checkpoints::default(),
-        }
+        let publisher = Publisher::new(log.clone(), clock.clone());
+        DeltaSink { log, options, clock, ids, state: Mutex::default(), publisher, checkpoints: Checkpoints::default() }
     }
 
     fn app_id(&self, batch: &BatchInfo) -> String {
@@ -168,58 +144,13 @@ impl DeltaSink {
         });
         if !valid {
             let head = state.head.as_ref();
-            let table = plan(head, rows, mode, &self.options, self.log.url().as_str(), self.ids.next(), self.clock.now_ms())?;
+            let current = head.map(Head::current);
+            let table = plan(current, rows, mode, &self.options, self.log.url().as_str(), self.ids.next(), self.clock.now_ms())?;
             let layout = Layout::new(rows, &table.schema, &self.options, stats_columns(table.indexed_columns))?;
             let (table, layout) = (Arc::new(table), Arc::new(layout));
             state.planned = Some(Planned { rows: rows.clone(), mode, epoch, table, layout });
         }
         state.planned.as_ref().ok_or_else(|| Error::internal("a plan was lost"))
-    }
-
-    /// Gets `bytes` into version `version`, or finds out who has it.
-    async fn publish(&self, version: u64, bytes: &Bytes) -> Result<Published> {
-        let mut pause = PAUSE;
-        let mut cause: Option<Error> = None;
-        for attempt in 1..=PUTS {
-            self.unresolved.store(true, Ordering::Release);
-            let put = self.log.put_commit(version, bytes.clone()).await?;
-            if let Put::Written = put {
-                self.unresolved.store(false, Ordering::Release);
-                return Ok(Published::Ours);
-            }
-            match self.log.read_commit_bytes(version).await {
-                Ok(Some(found)) => {
-                    self.unresolved.store(false, Ordering::Release);
-                    if found == *bytes {
-                        return Ok(Published::Ours);
-                    }
-                    return Commit::parse(version, &found, self.log.kind()).map(|commit| Published::Theirs(Box::new(commit)));
-                }
-                Ok(None) => {
-                    if let Put::Unknown(error) = put {
-                        cause = Some(self.log.unavailable(format!("cannot write commit {version}"), error));
-                    }
-                }
-                Err(error) => cause = Some(error),
-            }
-            if attempt < PUTS {
-                self.clock.sleep(pause).await;
-                pause *= 2;
-            }
-        }
-        let error = Error::new(
-            ErrorKind::SinkUnavailable,
-            "DELTA_COMMIT_OUTCOME_UNKNOWN",
-            format!(
-                "commit {version} of table {} could not be written and it cannot be told whether a late write will still arrive; restarting \
-                 the query is safe: it looks first and commits only what is missing",
-                self.log.url()
-            ),
-        );
-        Err(match cause {
-            Some(cause) => error.caused_by(cause),
-            None => error,
-        })
     }
 
     fn commit_of(
@@ -271,16 +202,13 @@ impl DeltaSink {
             txns: vec![txn],
             adds: staged.adds.clone(),
             removes,
+            ..Commit::default()
         }
     }
 
     /// Checkpoints when a version is due.
     fn maintain(&self, head: &Head) {
-        let table = head.metadata.number("delta.checkpointInterval").and_then(|interval| u64::try_from(interval).ok());
-        let interval = self.options.checkpoint_interval.or(table).unwrap_or(CHECKPOINT_INTERVAL).max(1);
-        if head.version > 0 && head.version.is_multiple_of(interval) {
-            self.checkpoints.start(&self.log, head.version, &head.metadata, &self.clock);
-        }
+        self.checkpoints.start_if_due(&self.log, head.version, &head.metadata, self.options.checkpoint_interval, &self.clock);
     }
 }
 
@@ -376,7 +304,7 @@ impl Sink for DeltaSink {
             let commit = self.commit_of(batch, version, txn, &table, &staged, removes, rows);
             let text = commit.to_bytes()?;
             crash::point("sink.commit.before");
-            let (commit, ours) = match self.publish(version, &text).await? {
+            let (commit, ours) = match self.publisher.publish(version, &text).await? {
                 Published::Ours => (commit, true),
                 Published::Theirs(commit) => (*commit, false),
             };
@@ -411,7 +339,7 @@ impl Sink for DeltaSink {
     }
 
     async fn abort(&self, _batch: &BatchInfo, parts: Vec<Part>) {
-        if self.unresolved.load(Ordering::Acquire) {
+        if self.publisher.is_unresolved() {
             return;
         }
         for part in parts {

@@ -73,6 +73,11 @@ impl TableSnapshot {
         .await
     }
 
+    /// What a feature keeps in the log about the table.
+    pub(super) async fn domain(&self, domain: &'static str) -> Result<Option<String>> {
+        self.blocking(move |snapshot, engine| snapshot.get_domain_metadata_internal(domain, engine)).await
+    }
+
     /// Every file of the table at this version, in no particular order.
     pub(super) async fn files(&self) -> Result<Vec<Add>> {
         let mut files = Vec::new();

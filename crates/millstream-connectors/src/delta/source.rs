@@ -11,8 +11,8 @@ use millstream_core::source::{Source, Split, Table};
 use millstream_core::{Clock, Error, ErrorKind, Offset, OptionSpec, ReadLimit, Result};
 use tokio::sync::Mutex;
 
-use super::actions::Add;
-use super::changes::Rules;
+use super::change_feed::{self, FeedSplit, FeedTable};
+use super::changes::{Piece, Rules};
 use super::history;
 use super::log::TableLog;
 use super::offset::Position;
@@ -63,7 +63,9 @@ impl SourceProvider for DeltaSourceProvider {
                 return Err(Error::invalid("DELTA_SCHEMA_NOT_SET", message).with_sqlstate("KD008"));
             };
             protocol::check_readable(&snapshot.protocol, log.url().as_str())?;
-            TableSchema::of(&snapshot.metadata, log.kind())?.arrow
+            DeltaSource::rows(&options, &TableSchema::of(&snapshot.metadata, log.kind())?)
+        } else if options.change_feed {
+            FeedTable::open(log, &options).await?.schema()
         } else {
             DeltaTable::open(log, &options).await?.schema()
         };
@@ -85,7 +87,11 @@ impl SourceProvider for DeltaSourceProvider {
 
     async fn table(&self, request: &ReadRequest) -> Result<Arc<dyn Table>> {
         let options = SourceOptions::of(request)?;
-        Ok(Arc::new(DeltaTable::open(self.log(&options)?, &options).await?))
+        let log = self.log(&options)?;
+        match options.change_feed {
+            true => Ok(Arc::new(FeedTable::open(log, &options).await?)),
+            false => Ok(Arc::new(DeltaTable::open(log, &options).await?)),
+        }
     }
 }
 
@@ -93,6 +99,8 @@ impl SourceProvider for DeltaSourceProvider {
 #[derive(Debug)]
 pub struct DeltaSource {
     walker: Walker,
+    /// The schema of the rows.
+    rows: SchemaRef,
     table_id: String,
     state: Mutex<State>,
     watch: CommitWatch,
@@ -110,13 +118,22 @@ impl DeltaSource {
         let Some(snapshot) = log.snapshot(None).await? else { return Err(history::no_table(&log)) };
         protocol::check_readable(&snapshot.protocol, log.url().as_str())?;
         let table = TableSchema::of(&snapshot.metadata, log.kind())?;
-        if schema.is_some_and(|schema| schema.fields() != table.arrow.fields()) {
+        let rows = Self::rows(&options, &table);
+        if schema.is_some_and(|schema| schema.fields() != rows.fields()) {
             let message = format!("the schema of table {} changed while the query was started: start it again", log.url());
             return Err(Error::new(ErrorKind::SchemaMismatch, "DELTA_SCHEMA_CHANGED_WITH_VERSION", message).with_sqlstate("KD007"));
+        }
+        if options.change_feed && !change_feed::is_on(&snapshot.metadata) {
+            let message = format!(
+                "the changes of table {} are not recorded: set its property delta.enableChangeDataFeed to true, or read it without readChangeFeed",
+                log.url()
+            );
+            return Err(Error::invalid("DELTA_MISSING_CHANGE_DATA", message).with_sqlstate("KD002"));
         }
         let rules = Rules { table: log.url().to_string(), schema: Arc::new(table), schema_version: snapshot.version(), options };
         Ok(DeltaSource {
             watch: CommitWatch::new(log.clone(), clock.clone()),
+            rows,
             walker: Walker { log, rules, clock },
             table_id: snapshot.metadata.id.clone(),
             state: Mutex::default(),
@@ -127,11 +144,20 @@ impl DeltaSource {
         })
     }
 
-    fn splits(&self, files: Vec<Arc<Add>>) -> Vec<Arc<dyn Split>> {
-        files
-            .into_iter()
-            .map(|add| -> Arc<dyn Split> { Arc::new(DeltaSplit::new(self.walker.log.clone(), self.walker.rules.schema.clone(), add)) })
-            .collect()
+    fn splits(&self, files: Vec<Piece>) -> Vec<Arc<dyn Split>> {
+        let (log, schema) = (&self.walker.log, &self.walker.rules.schema);
+        let split = |piece| -> Arc<dyn Split> {
+            match piece {
+                Piece::Rows(add) => Arc::new(DeltaSplit::new(log.clone(), schema.clone(), add)),
+                Piece::Feed(file) => Arc::new(FeedSplit::new(log.clone(), schema, *file)),
+            }
+        };
+        files.into_iter().map(split).collect()
+    }
+
+    /// The schema of the rows that the options ask for.
+    fn rows(options: &SourceOptions, table: &TableSchema) -> SchemaRef {
+        if options.change_feed { change_feed::schema(table) } else { table.arrow.clone() }
     }
 }
 
@@ -142,7 +168,7 @@ impl Source for DeltaSource {
     }
 
     fn schema(&self) -> SchemaRef {
-        self.walker.rules.schema.arrow.clone()
+        self.rows.clone()
     }
 
     fn read_limit(&self) -> ReadLimit {

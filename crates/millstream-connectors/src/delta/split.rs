@@ -13,7 +13,7 @@ use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::basic::Type as PhysicalType;
 use parquet::errors::ParquetError;
 
-use super::actions::{Add, decode_path};
+use super::actions::{Add, DeletionVector, decode_path};
 use super::convert::{Target, convert};
 use super::data_file::DataFile;
 use super::log::TableLog;
@@ -27,6 +27,8 @@ pub(super) struct DeltaSplit {
     log: TableLog,
     schema: Arc<TableSchema>,
     add: Arc<Add>,
+    /// Only the rows that its deletion vector has and this one, of an older version, has not.
+    since: Option<Option<Arc<DeletionVector>>>,
     label: String,
 }
 
@@ -36,7 +38,12 @@ impl DeltaSplit {
             Ok(url) => url.to_string(),
             Err(_) => add.path.clone(),
         };
-        DeltaSplit { log, schema, add, label }
+        DeltaSplit { log, schema, add, since: None, label }
+    }
+
+    /// The rows that were deleted since the file was as it was before.
+    pub(super) fn only_deleted_since(self, before: &Add) -> Self {
+        DeltaSplit { since: Some(before.deletion_vector.clone().map(Arc::new)), ..self }
     }
 
     async fn open(self, context: ReadContext) -> Result<BatchStream> {
@@ -61,7 +68,18 @@ impl DeltaSplit {
             .with_batch_size(context.batch_size.max(1));
         if let Some(vector) = &self.add.deletion_vector {
             let deleted = deleted_rows(&self.log, vector).await?;
-            builder = builder.with_row_selection(selection(&deleted, rows));
+            let left = match &self.since {
+                None => selection(&deleted, rows),
+                Some(before) => {
+                    let before = match before {
+                        Some(vector) => deleted_rows(&self.log, vector).await?,
+                        None => Vec::new(),
+                    };
+                    let new: Vec<u64> = deleted.into_iter().filter(|row| before.binary_search(row).is_err()).collect();
+                    chosen(&new, rows)
+                }
+            };
+            builder = builder.with_row_selection(left);
         }
         let stream = builder.build().map_err(|error| self.unreadable(error))?;
         let split = self.clone();
@@ -203,9 +221,29 @@ fn selection(deleted: &[u64], rows: u64) -> RowSelection {
     RowSelection::from(selectors)
 }
 
+/// The rows `wanted`, ascending, of `rows`.
+fn chosen(wanted: &[u64], rows: u64) -> RowSelection {
+    let length = |from: u64, to: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
+    let mut selectors = Vec::new();
+    let mut next = 0;
+    for row in wanted.iter().copied().filter(|row| *row < rows) {
+        selectors.push(RowSelector::skip(length(next, row)));
+        selectors.push(RowSelector::select(1));
+        next = row + 1;
+    }
+    selectors.push(RowSelector::skip(length(next, rows)));
+    RowSelection::from(selectors)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chosen_rows_are_the_only_ones() {
+        assert_eq!(chosen(&[], 3).row_count(), 0);
+        assert_eq!(chosen(&[0, 2, 9], 3).row_count(), 2);
+    }
 
     #[test]
     fn deleted_rows_are_skipped_whatever_their_number() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use millstream_core::source::{Split, Table};
+use millstream_core::versioned::{AsOf, Version};
 use millstream_core::{ErrorKind, Result};
 use serde_json::Value;
 
@@ -17,7 +18,6 @@ use super::protocol;
 use super::schema::TableSchema;
 use super::snapshot::TableSnapshot;
 use super::split::DeltaSplit;
-use super::walk::no_such_version;
 use crate::storage::Storage;
 
 /// A Delta table read whole: at a given version, else at its newest one whenever it is scanned.
@@ -32,13 +32,7 @@ impl DeltaTable {
     pub(super) async fn open(log: TableLog, options: &SourceOptions) -> Result<Self> {
         let version = match (options.version_as_of, options.timestamp_as_of) {
             (None, None) => None,
-            (Some(version), None) => {
-                let newest = history::newest(&log, 0).await?;
-                if version > newest {
-                    return Err(no_such_version(&log, version, newest));
-                }
-                Some(version)
-            }
+            (Some(version), None) => history::resolve(&log, &AsOf::Version(version)).await?,
             (None, Some(time_ms)) => Some(history::last_at_or_before(&log, time_ms).await?),
             (Some(_), Some(_)) => {
                 let message = "the options 'versionAsOf' and 'timestampAsOf' exclude each other: remove one";
@@ -143,35 +137,18 @@ pub async fn table_info(storage: &Storage, path: &str, version: Option<u64>) -> 
     }))
 }
 
-/// One commit of a table's history.
-#[derive(Clone, Debug)]
-pub struct HistoryEntry {
-    /// The version.
-    pub version: u64,
-    /// When it was committed, milliseconds since the epoch.
-    pub timestamp_ms: i64,
-    /// What was done, such as `STREAMING UPDATE` or `WRITE`.
-    pub operation: Option<String>,
-    /// How, as the writer recorded it.
-    pub parameters: BTreeMap<String, String>,
-    /// Counts that the writer recorded.
-    pub metrics: BTreeMap<String, String>,
-    /// Transactions that the commit carries: application id and version.
-    pub transactions: Vec<(String, i64)>,
-    /// Text that the user recorded with the commit.
-    pub user_metadata: Option<String>,
-    /// The writer's software.
-    pub engine: Option<String>,
-}
-
 /// The newest commits of a table that its log still has, newest first, at most `limit`.
 ///
 /// # Errors
 /// `DELTA_PATH_DOES_NOT_EXIST` when there is no table.
-pub async fn table_history(storage: &Storage, path: &str, limit: usize) -> Result<Vec<HistoryEntry>> {
-    let log = TableLog::open(storage, path, ErrorKind::SourceUnavailable)?;
+pub async fn table_history(storage: &Storage, path: &str, limit: usize) -> Result<Vec<Version>> {
+    versions(&TableLog::open(storage, path, ErrorKind::SourceUnavailable)?, limit).await
+}
+
+/// The same for the log of a table.
+pub(super) async fn versions(log: &TableLog, limit: usize) -> Result<Vec<Version>> {
     let mut entries = Vec::new();
-    for (version, timestamp_ms) in history::commit_times(&log).await?.into_iter().rev().take(limit) {
+    for (version, timestamp_ms) in history::commit_times(log).await?.into_iter().rev().take(limit) {
         let Some(commit) = log.read_commit(version).await? else { continue };
         let info = commit.info.unwrap_or_default();
         let text = |key: &str| info.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -183,7 +160,7 @@ pub async fn table_history(storage: &Storage, path: &str, limit: usize) -> Resul
                 .map(|(name, value)| (name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
                 .collect()
         };
-        entries.push(HistoryEntry {
+        entries.push(Version {
             version,
             timestamp_ms,
             operation: text("operation"),
@@ -192,6 +169,9 @@ pub async fn table_history(storage: &Storage, path: &str, limit: usize) -> Resul
             transactions: commit.txns.into_iter().map(|txn| (txn.app_id, txn.version)).collect(),
             user_metadata: text("userMetadata"),
             engine: text("engineInfo"),
+            read_version: info.get("readVersion").and_then(Value::as_i64),
+            isolation_level: text("isolationLevel"),
+            is_blind_append: info.get("isBlindAppend").and_then(Value::as_bool),
         });
     }
     Ok(entries)

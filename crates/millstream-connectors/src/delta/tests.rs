@@ -9,6 +9,7 @@ mod long_run;
 mod partitions;
 mod reading;
 mod source;
+mod transactions;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use millstream_core::{Clock, Error, ErrorKind, ReadLimit, Result};
 
-use super::actions::Add;
-use super::changes::{Change, Rules};
+use super::actions::{Add, Commit};
+use super::changes::{Change, Piece, Rules};
 use super::history;
 use super::log::TableLog;
 use super::offset::{BEFORE, Position};
@@ -56,7 +56,7 @@ impl Budget {
 
 /// Files of a range.
 pub(super) struct Walk {
-    pub files: Vec<Arc<Add>>,
+    pub files: Vec<Piece>,
     pub end: Position,
     /// Files, and their bytes, known to follow.
     pub left: (u64, u64),
@@ -92,7 +92,7 @@ impl Walker {
             Starting::Version(version) => {
                 let newest = self.newest(state).await?;
                 if version > newest {
-                    return Err(no_such_version(&self.log, version, newest));
+                    return Err(history::no_such_version(&self.log, version, newest));
                 }
                 Ok(First::At(Position::before(version)))
             }
@@ -174,13 +174,25 @@ impl Walker {
         lost(&self.log, version, earliest).caused_by(error)
     }
 
+    /// When a version was committed, milliseconds since the epoch.
+    async fn time_of(&self, version: u64, commit: Option<&Commit>) -> Result<i64> {
+        match commit.and_then(Commit::in_commit_timestamp) {
+            Some(time_ms) => Ok(time_ms),
+            None => Ok(self.log.commit_time(version).await?.unwrap_or(0)),
+        }
+    }
+
     /// The files that a commit passes on, or `None` when there is no such commit.
     async fn changes(&self, state: &mut State, version: u64) -> Result<Option<Arc<Vec<Change>>>> {
         if let Some(changes) = state.commits.get(&version) {
             return Ok(Some(changes.clone()));
         }
         let Some(commit) = self.log.read_commit(version).await? else { return Ok(None) };
-        let changes = Arc::new(self.rules.changes(version, &commit)?);
+        let changes = match self.rules.options.change_feed {
+            false => self.rules.changes(version, &commit)?,
+            true => self.rules.feed(version, self.time_of(version, Some(&commit)).await?, &commit)?,
+        };
+        let changes = Arc::new(changes);
         state.commits.insert(version, changes.clone());
         if state.commits.len() > KEPT_COMMITS {
             state.commits.pop_first();
@@ -220,6 +232,7 @@ impl Walker {
                 Err(error) => return Err(error),
             };
             let next = usize::try_from(from.index + 1).unwrap_or(0);
+            let timestamp_ms = if self.rules.options.change_feed { self.time_of(from.version, None).await? } else { 0 };
             for (index, add) in (0_i64..).zip(files.iter()).skip(next) {
                 if until.is_some_and(|until| until.initial && until.version == from.version && index > until.index) {
                     return Ok(walk);
@@ -230,7 +243,7 @@ impl Walker {
                         walk.left = rest.fold((0, 0), |(files, bytes), add| (files + 1, bytes + add.size));
                         return Ok(walk);
                     }
-                    walk.files.push(add.clone());
+                    walk.files.push(self.rules.initial(from.version, timestamp_ms, add));
                 }
                 walk.end.index = index;
             }
@@ -253,12 +266,12 @@ impl Walker {
                 if until.is_some_and(|until| until.version == walk.end.version && change.index > until.index) {
                     return Ok(walk);
                 }
-                if !budget.take(change.add.size) {
+                if !budget.take(change.piece.size()) {
                     let rest = changes.iter().filter(|other| other.index >= change.index);
-                    walk.left = rest.fold((0, 0), |(files, bytes), other| (files + 1, bytes + other.add.size));
+                    walk.left = rest.fold((0, 0), |(files, bytes), other| (files + 1, bytes + other.piece.size()));
                     return Ok(walk);
                 }
-                walk.files.push(change.add.clone());
+                walk.files.push(change.piece.clone());
                 walk.end.index = change.index;
             }
             walk.end = Position::before(walk.end.version + 1);
@@ -294,9 +307,4 @@ fn lost(log: &TableLog, expected: u64, earliest: u64) -> Error {
         log.url()
     );
     Error::new(ErrorKind::DataLost, "DELTA_MISSING_FILES_UNEXPECTED_VERSION", message).with_sqlstate("XXKDS")
-}
-
-pub(super) fn no_such_version(log: &TableLog, version: u64, newest: u64) -> Error {
-    let message = format!("table {} has no version {version}: its newest is {newest}", log.url());
-    Error::invalid("DELTA_VERSION_NOT_FOUND", message).with_sqlstate("22003")
 }

@@ -63,6 +63,8 @@ pub(super) struct Layout {
     suffix: &'static str,
     target_bytes: u64,
     stats_columns: usize,
+    /// The folder inside the table, with a slash at its end, and how names of files begin.
+    place: (&'static str, &'static str),
 }
 
 impl Layout {
@@ -119,7 +121,13 @@ impl Layout {
             suffix: suffix(options.compression),
             target_bytes: options.target_file_size,
             stats_columns,
+            place: ("", "part"),
         })
+    }
+
+    /// The same for files of changes.
+    pub(super) fn of_changes(self) -> Self {
+        Layout { place: ("_change_data/", "cdc"), ..self }
     }
 
     fn converted(rows: &RecordBatch, columns: &[(usize, FieldRef)]) -> Result<Vec<ArrayRef>> {
@@ -323,11 +331,14 @@ struct OpenFile {
 impl OpenFile {
     fn create(layout: &Layout, values: &[Option<String>], partition: usize, ids: &dyn Ids) -> Result<Self> {
         let named = || layout.partition_by.iter().map(String::as_str).zip(values);
-        let mut path = partition::folder(named().map(|(name, value)| (name, value.as_deref())));
-        if !path.is_empty() {
+        let (folder, kind) = layout.place;
+        let mut path = folder.to_owned();
+        let partitions = partition::folder(named().map(|(name, value)| (name, value.as_deref())));
+        if !partitions.is_empty() {
+            path.push_str(&partitions);
             path.push('/');
         }
-        path.push_str(&format!("part-{partition:05}-{}-{}", ids.next(), layout.suffix));
+        path.push_str(&format!("{kind}-{partition:05}-{}-{}", ids.next(), layout.suffix));
         let options = ArrowWriterOptions::new()
             .with_properties(layout.properties.clone())
             .with_skip_arrow_metadata(true)

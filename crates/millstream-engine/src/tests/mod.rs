@@ -2,6 +2,7 @@
 
 mod doubles;
 mod planning;
+mod prune;
 mod recovery;
 mod stateful;
 

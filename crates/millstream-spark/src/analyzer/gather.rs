@@ -144,6 +144,7 @@ async fn look_up(leaf: &Relation, leaves: &dyn Leaves) -> Result<Source> {
             Some(read::ReadType::DataSource(source)) => Ok(found(leaves.source(source, read.is_streaming).await?, Vec::new(), false)),
             None => Err(incomplete("what is read")),
         },
+        Some(RelType::Extension(any)) => Ok(found(leaves.extension(any).await?, Vec::new(), false)),
         Some(RelType::CachedRemoteRelation(cached)) => Ok(found(leaves.remote(&cached.relation_id).await?, Vec::new(), false)),
         Some(RelType::CachedLocalRelation(cached)) => {
             let bytes = leaves.cached(&cached.hash).await?;
@@ -220,6 +221,7 @@ impl Walk<'_> {
             Some(RelType::WithRelations(with)) => return self.with_relations(with, names, depth, level),
             Some(
                 RelType::Read(_)
+                | RelType::Extension(_)
                 | RelType::CachedRemoteRelation(_)
                 | RelType::CachedLocalRelation(_)
                 | RelType::ChunkedCachedLocalRelation(_),

@@ -42,6 +42,15 @@ pub trait Leaves: Send + Sync {
     /// `DATAFRAME_NOT_FOUND`.
     async fn remote(&self, relation_id: &str) -> Result<Leaf>;
 
+    /// What an extension of the protocol stands for.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_FEATURE` for one that nobody knows, and those of what it asks for.
+    async fn extension(&self, any: &prost_types::Any) -> Result<Leaf> {
+        let message = format!("the extension {} of the protocol is not supported", any.type_url);
+        Err(millstream_core::Error::invalid("UNSUPPORTED_FEATURE", message).with_sqlstate("0A000"))
+    }
+
     /// The bytes of an artifact `cache/<hash>`: a local relation sent ahead.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 //! the leaves up, without waiting ([`relation`]).
 
 mod aggregate;
+pub(crate) mod apart;
 mod arbitrary;
 mod as_of;
 mod call;
@@ -54,6 +55,7 @@ use spark_connect_proto::Relation;
 
 pub use columns::{Analyzed, Attribute};
 pub(crate) use columns::{HIDDEN, fresh};
+pub(crate) use expression::name_parts;
 pub use leaves::{Leaf, Leaves};
 pub(crate) use naming::name_of;
 use relation::{Answer, Question};

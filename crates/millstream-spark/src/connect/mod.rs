@@ -6,9 +6,11 @@
 mod analyze;
 mod artifacts;
 mod catalog;
+mod change;
 mod codec;
 mod command;
 mod config;
+mod delta;
 mod errors;
 mod execute;
 mod host;
@@ -24,6 +26,7 @@ mod show;
 mod statement;
 mod streaming;
 mod upload;
+mod versions;
 
 pub use artifacts::Artifacts;
 pub use config::Confs;

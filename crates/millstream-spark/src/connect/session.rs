@@ -289,6 +289,10 @@ impl Leaves for ConnectSession {
         self.part::<Registered>().table_function(name)
     }
 
+    async fn extension(&self, any: &prost_types::Any) -> Result<Leaf> {
+        super::delta::leaf(self, any).await.map(Leaf::View)
+    }
+
     async fn cached(&self, hash: &str) -> Result<Arc<[u8]>> {
         self.artifacts.get(&format!("cache/{hash}")).ok_or_else(|| {
             Error::invalid(

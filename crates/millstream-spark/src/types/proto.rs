@@ -7,7 +7,7 @@ use millstream_core::{Error, Result};
 use spark_connect_proto::data_type::{self, Kind};
 use spark_connect_proto::{self as proto};
 
-use super::{CHAR_VARCHAR, INTERVAL, VARIANT, array, map_of, parse_field_type, timestamp};
+use super::{CHAR_VARCHAR, INTERVAL, Shape, TIME, VARIANT, array, map_of, parse_field_type, timestamp};
 
 /// The units of day-time intervals, by the number that Spark gives them.
 const DAY_TIME: [&str; 4] = ["day", "hour", "minute", "second"];
@@ -55,7 +55,12 @@ pub fn from_proto(data_type: &proto::DataType) -> Result<Field> {
         Kind::Date(_) => DataType::Date32,
         Kind::Timestamp(_) => timestamp(),
         Kind::TimestampNtz(_) => DataType::Timestamp(TimeUnit::Microsecond, None),
-        Kind::Time(_) => DataType::Time64(TimeUnit::Nanosecond),
+        Kind::Time(time) => {
+            if let Some(digits) = time.precision.filter(|digits| *digits != 6) {
+                metadata.insert(TIME.to_owned(), digits.to_string());
+            }
+            DataType::Time64(TimeUnit::Nanosecond)
+        }
         Kind::CalendarInterval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
         Kind::YearMonthInterval(interval) => {
             units(&YEAR_MONTH, interval.start_field, interval.end_field, &mut metadata)?;
@@ -75,6 +80,8 @@ pub fn from_proto(data_type: &proto::DataType) -> Result<Field> {
             metadata.insert(VARIANT.to_owned(), "true".to_owned());
             super::variant()
         }
+        Kind::Geometry(of) => shape(Shape::Geometry, of.srid, &mut metadata),
+        Kind::Geography(of) => shape(Shape::Geography, of.srid, &mut metadata),
         Kind::Unparsed(text) => return parse_field_type(&text.data_type_string),
         Kind::Udt(udt) => match &udt.sql_type {
             Some(of) => return from_proto(of),
@@ -116,6 +123,23 @@ fn units(names: &[&str], start: Option<i32>, end: Option<i32>, metadata: &mut Ha
     Ok(())
 }
 
+/// The number that stands for shapes of any reference system.
+const ANY_SRID: i32 = -1;
+
+fn shape(shape: Shape, srid: i32, metadata: &mut HashMap<String, String>) -> DataType {
+    let srid = if srid == ANY_SRID { "ANY".to_owned() } else { srid.to_string() };
+    metadata.insert(shape.key().to_owned(), srid);
+    super::geospatial()
+}
+
+fn shape_to_proto(shape: Shape, field: &Field) -> Kind {
+    let srid = field.metadata().get(shape.key()).and_then(|srid| srid.parse().ok()).unwrap_or(ANY_SRID);
+    match shape {
+        Shape::Geometry => Kind::Geometry(data_type::Geometry { srid, ..Default::default() }),
+        Shape::Geography => Kind::Geography(data_type::Geography { srid, ..Default::default() }),
+    }
+}
+
 fn unsupported(what: impl std::fmt::Display) -> Error {
     Error::invalid("UNSUPPORTED_DATATYPE", format!("type {what} is not supported")).with_sqlstate("0A000")
 }
@@ -142,7 +166,10 @@ pub fn to_proto(field: &Field) -> proto::DataType {
         DataType::Date32 => Kind::Date(data_type::Date::default()),
         DataType::Timestamp(_, Some(_)) => Kind::Timestamp(data_type::Timestamp::default()),
         DataType::Timestamp(_, None) => Kind::TimestampNtz(data_type::TimestampNtz::default()),
-        DataType::Time64(_) => Kind::Time(data_type::Time { precision: Some(6), ..Default::default() }),
+        DataType::Time64(_) => {
+            let digits = field.metadata().get(TIME).and_then(|digits| digits.parse().ok()).unwrap_or(6);
+            Kind::Time(data_type::Time { precision: Some(digits), ..Default::default() })
+        }
         DataType::Duration(_) => {
             let (start, end) = unit_numbers(&DAY_TIME, field);
             Kind::DayTimeInterval(data_type::DayTimeInterval { start_field: start, end_field: end, ..Default::default() })
@@ -169,7 +196,10 @@ pub fn to_proto(field: &Field) -> proto::DataType {
             _ => Kind::Null(data_type::Null::default()),
         },
         DataType::Struct(_) if field.metadata().contains_key(VARIANT) => Kind::Variant(data_type::Variant::default()),
-        DataType::Struct(fields) => Kind::Struct(struct_to_proto(fields)),
+        DataType::Struct(fields) => match Shape::of(field.metadata()) {
+            Some(shape) => shape_to_proto(shape, field),
+            None => Kind::Struct(struct_to_proto(fields)),
+        },
         DataType::Dictionary(_, value) => return to_proto(&field.clone().with_data_type(value.as_ref().clone())),
         _ => Kind::Null(data_type::Null::default()),
     };

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StringArray, S
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
 use millstream_core::{Error, Result, raw_text};
 
-use super::VARIANT;
+use super::{Shape, VARIANT};
 
 /// A field as it is sent: instants in a time zone, nested fields under Spark's names.
 pub(crate) fn wire_field(field: &Field, time_zone: &str) -> Field {
@@ -17,6 +17,17 @@ pub(crate) fn wire_field(field: &Field, time_zone: &str) -> Field {
         // Clients tell a variant from a structure by this mark.
         let marked = parts.iter().map(|part| match part.name().as_str() {
             "metadata" => Arc::new(part.as_ref().clone().with_metadata([("variant".to_owned(), "true".to_owned())].into())),
+            _ => part.clone(),
+        });
+        data_type = DataType::Struct(marked.collect());
+    }
+    if let Some(shape) = Shape::of(field.metadata())
+        && let DataType::Struct(parts) = &data_type
+    {
+        let srid = field.metadata().get(shape.key()).filter(|srid| *srid != "ANY").map_or("-1", String::as_str);
+        let mark = [(shape.name().to_owned(), "true".to_owned()), ("srid".to_owned(), srid.to_owned())];
+        let marked = parts.iter().map(|part| match part.name().as_str() {
+            "wkb" => Arc::new(part.as_ref().clone().with_metadata(mark.clone().into())),
             _ => part.clone(),
         });
         data_type = DataType::Struct(marked.collect());

@@ -7,8 +7,9 @@ use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use millstream_connectors::delta::{HistoryEntry, TableInfo};
+use millstream_connectors::delta::TableInfo;
 use millstream_core::progress::utc_text;
+use millstream_core::versioned::Version;
 use millstream_core::{Error, Result};
 use millstream_spark::types::simple_name;
 
@@ -87,7 +88,7 @@ pub(crate) fn table_info(info: &TableInfo) -> String {
 }
 
 /// The commits of a table, as text.
-pub(crate) fn table_history(entries: &[HistoryEntry]) -> String {
+pub(crate) fn table_history(entries: &[Version]) -> String {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
     table.set_header(["version", "time", "operation", "parameters", "metrics", "batches"]);

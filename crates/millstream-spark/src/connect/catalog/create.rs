@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema};
-use datafusion::common::DFSchema;
-use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
-use millstream_core::registry::WriteRequest;
-use millstream_core::sink::OutputMode;
+use millstream_core::versioned::{self, AsOf, Operation};
 use millstream_core::{Error, Options, Result};
-use millstream_engine::from_datafusion;
 
 use super::name::TableName;
 use super::objects::{Found, require};
 use super::warehouse::{Stored, Warehouse, table_exists};
-use crate::connect::command::clear;
+use crate::connect::change::{Constraints, Place, write};
+use crate::connect::command::{clear, no_rows};
 use crate::connect::errors::unsupported;
 use crate::connect::session::ConnectSession;
+use crate::types::{schema_from_json, schema_to_json};
 
 /// A table to make.
 #[derive(Clone, Debug, Default)]
@@ -27,9 +25,12 @@ pub(in crate::connect) struct NewTable {
     pub(in crate::connect) path: Option<String>,
     pub(in crate::connect) schema: Option<Schema>,
     pub(in crate::connect) partition_by: Vec<String>,
+    pub(in crate::connect) clustering: Vec<String>,
     pub(in crate::connect) options: BTreeMap<String, String>,
     pub(in crate::connect) properties: BTreeMap<String, String>,
     pub(in crate::connect) comment: Option<String>,
+    /// Whether it may take the place of another one.
+    pub(in crate::connect) replaces: bool,
 }
 
 impl NewTable {
@@ -67,56 +68,88 @@ pub(in crate::connect) async fn create_table(session: &Arc<ConnectSession>, name
     let warehouse = Warehouse::open(session.host.as_ref())?;
     name.check_new()?;
     warehouse.require_database(&name.database).await?;
-    if warehouse.table(name).await?.is_some() {
-        return Err(table_exists(name));
+    let known = warehouse.table(name).await?;
+    match &known {
+        Some(known) if !table.replaces || known.view.is_some() => return Err(table_exists(name)),
+        Some(known) if table.stored(session)?.format != known.format || known.format != "delta" => warehouse.drop_table(name).await?,
+        _ => {}
     }
     let stored = table.stored(session)?;
     session.engine.registry().source(&stored.format)?;
     let location = stored.external.clone().unwrap_or_else(|| warehouse.folder(name));
-    if let ("delta", Some(schema)) = (stored.format.as_str(), &table.schema) {
-        write_nothing(session, &location, schema, &table.partition_by, OutputMode::Append).await?;
+    if stored.format == "delta" && table.schema.is_some() {
+        define(session, &location, &table).await?;
     } else if stored.format != "delta" && table.schema.is_none() && stored.external.is_none() {
         return Err(Error::invalid(
             "UNABLE_TO_INFER_SCHEMA",
             format!("Unable to infer schema for {}: give the table columns.", stored.format),
         )
         .with_sqlstate("42KD9"));
+    } else if !table.clustering.is_empty() && stored.format != "delta" {
+        return Err(unsupported(&format!("CLUSTER BY of tables of format {}: partition the table instead", stored.format)));
     }
     warehouse.record(name, &stored).await?;
     warehouse.table(name).await?.ok_or_else(|| Error::internal("a new table is not there"))
 }
 
-/// Adds columns to a Delta table; rows that are there have nulls in them.
+/// Makes a Delta table at a place, or replaces the one that is there. One that is there and not to be replaced has to be the same.
 ///
 /// # Errors
-/// `FIELD_ALREADY_EXISTS`, and those of the table.
-pub(in crate::connect) async fn add_columns(session: &ConnectSession, stored: &Stored, columns: Vec<Field>) -> Result<()> {
-    if stored.view.is_some() || stored.format != "delta" {
-        return Err(unsupported(&format!("adding columns to a table of format {}", stored.format)));
+/// `DELTA_CREATE_TABLE_SCHEME_MISMATCH`, `DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING`, and those of columns and properties.
+pub(in crate::connect) async fn define(session: &ConnectSession, location: &str, new: &NewTable) -> Result<()> {
+    let tables = session.engine.registry().versioned("delta").ok_or_else(|| unsupported("Delta tables"))?;
+    let known = tables.open(location, &AsOf::Newest).await?;
+    let schema = new.schema.clone().unwrap_or_else(Schema::empty);
+    if let Some(known) = known.as_ref().filter(|_| !new.replaces) {
+        return check_same(known.facts(), &schema, &new.partition_by, location);
     }
-    let schema = stored.columns(session).await?;
-    if let Some(known) = columns.iter().find(|new| schema.fields().iter().any(|field| field.name().eq_ignore_ascii_case(new.name()))) {
-        let message = format!("Cannot add column `{}`, because it already exists.", known.name());
-        return Err(Error::invalid("FIELD_ALREADY_EXISTS", message).with_sqlstate("42710"));
-    }
-    let all: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).chain(columns).collect();
-    write_nothing(session, stored.location(), &Schema::new(all), &stored.partition_by, OutputMode::Append).await
+    let name = match (new.replaces, known.is_some()) {
+        (true, _) => "CREATE OR REPLACE TABLE",
+        (false, _) => "CREATE TABLE",
+    };
+    let operation = Operation::new(name)
+        .with("partitionBy", serde_json::json!(new.partition_by).to_string())
+        .with("clusterBy", serde_json::json!(new.clustering).to_string())
+        .with("isManaged", new.path.is_none().to_string())
+        .with("properties", serde_json::json!(new.properties).to_string());
+    let definition = versioned::NewTable {
+        schema: schema_to_json(&schema),
+        partition_columns: new.partition_by.clone(),
+        clustering_columns: new.clustering.clone(),
+        properties: new.properties.clone(),
+        description: new.comment.clone(),
+        operation: operation.clone(),
+    };
+    let checked = Constraints::features();
+    let sink = match known {
+        Some(known) => {
+            let removes = versioned::Removes::Everything;
+            known
+                .change(versioned::Change { operation, replacement: Some(definition), removes, checked, ..versioned::Change::default() })
+                .await?
+        }
+        None => tables.create(location, definition, &Options::new()).await?,
+    };
+    write(session, no_rows(&schema)?, sink).await.map(drop)
 }
 
-/// Commits a batch without rows to a Delta table: it makes the table or its new columns, or empties it.
-async fn write_nothing(session: &ConnectSession, location: &str, schema: &Schema, partition_by: &[String], mode: OutputMode) -> Result<()> {
-    let request = WriteRequest {
-        path: Some(location.to_owned()),
-        partition_by: partition_by.to_vec(),
-        options: Options::new().with("mergeSchema", "true"),
-        query_name: None,
-    };
-    let sink = session.engine.registry().sink("delta")?.sink(&request).await?;
-    let schema = DFSchema::try_from(schema.clone()).map_err(from_datafusion)?;
-    let plan = LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema: Arc::new(schema) });
-    let written = session.engine.write_batch(plan, sink.clone(), mode, &[], session.host.ids().next(), 0).await;
-    sink.stop().await;
-    written.map(drop)
+/// A table that is there already may be named in `CREATE TABLE … LOCATION`, as what it is.
+fn check_same(known: &versioned::TableFacts, schema: &Schema, partition_by: &[String], location: &str) -> Result<()> {
+    let there = schema_from_json(&known.schema)?;
+    let same = |one: &Field, other: &Field| one.name().eq_ignore_ascii_case(other.name()) && one.data_type() == other.data_type();
+    let fields =
+        there.fields().len() == schema.fields().len() && there.fields().iter().zip(schema.fields()).all(|(one, other)| same(one, other));
+    if !fields {
+        let message = format!("the columns given are not those of the table at {location}: leave them out, or give the same ones");
+        return Err(Error::invalid("DELTA_CREATE_TABLE_SCHEME_MISMATCH", message).with_sqlstate("42KD7"));
+    }
+    let same_partitions = known.partition_columns.len() == partition_by.len()
+        && known.partition_columns.iter().zip(partition_by).all(|(one, other)| one.eq_ignore_ascii_case(other));
+    if !same_partitions {
+        let message = format!("the table at {location} is partitioned by {:?}: give the same columns", known.partition_columns);
+        return Err(Error::invalid("DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING", message).with_sqlstate("42KD7"));
+    }
+    Ok(())
 }
 
 /// Removes every row of a table.
@@ -126,9 +159,17 @@ async fn write_nothing(session: &ConnectSession, location: &str, schema: &Schema
 pub(super) async fn truncate(session: &Arc<ConnectSession>, warehouse: &Warehouse, name: &str) -> Result<()> {
     match require(session, warehouse, name).await? {
         Found::Table(_, stored) if stored.view.is_some() => Err(unsupported("truncating a view")),
-        Found::Table(_, stored) if stored.format == "delta" => {
-            let schema = stored.columns(session).await?;
-            write_nothing(session, stored.location(), &schema, &stored.partition_by, OutputMode::Complete).await
+        Found::Table(name, stored) if stored.format == "delta" => {
+            let place = Place::of_name(session, &[name.database, name.table], "TRUNCATE TABLE").await?;
+            let table = place.open(session).await?;
+            let schema = table.schema();
+            let change = versioned::Change {
+                operation: Operation::new("TRUNCATE"),
+                removes: versioned::Removes::Everything,
+                checked: Constraints::features(),
+                ..versioned::Change::default()
+            };
+            write(session, no_rows(&schema)?, table.change(change).await?).await.map(drop)
         }
         Found::Table(_, stored) => clear(session, stored.location()).await,
         Found::View(_) | Found::GlobalView(_) => Err(unsupported("truncating a view")),

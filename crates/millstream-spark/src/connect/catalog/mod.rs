@@ -22,7 +22,7 @@ use crate::types::from_proto;
 use objects::{Found, find, require};
 use rows::{batch, done, matches, texts, truths, value};
 
-pub(super) use create::{NewTable, add_columns, create_table};
+pub(super) use create::{NewTable, create_table, define};
 pub(super) use name::{CATALOG, TableName, not_found, parts};
 pub(super) use objects::{function_exists, function_names};
 pub(super) use warehouse::{Stored, Warehouse, schema_not_found, table_exists};
@@ -166,6 +166,7 @@ pub(super) async fn run(session: &Arc<ConnectSession>, catalog: Catalog) -> Resu
         CatType::RefreshByPath(_) => done(),
         CatType::GetTableProperties(asked) => match require(session, &warehouse, &asked.table_name).await? {
             Found::Table(_, stored) => {
+                let stored = stored.with_own_properties(session).await?;
                 batch(vec![("key", texts(stored.properties.keys().map(Some))), ("value", texts(stored.properties.values().map(Some)))])
             }
             Found::View(_) | Found::GlobalView(_) => batch(vec![("key", texts::<&str>([])), ("value", texts::<&str>([]))]),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use arrow::datatypes::{Schema, SchemaRef};
 use futures::TryStreamExt;
 use millstream_core::registry::ReadRequest;
+use millstream_core::versioned::AsOf;
 use millstream_core::{Error, ErrorKind, Options, Result};
 use millstream_engine::query::CheckpointLocation;
 use object_store::path::Path;
@@ -51,6 +52,9 @@ pub(in crate::connect) struct Stored {
     /// The query of a view.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::connect) view: Option<String>,
+    /// The columns that a Delta table is clustered by.
+    #[serde(skip)]
+    pub(in crate::connect) clustering: Vec<String>,
     /// The URL of the table's own folder.
     #[serde(skip)]
     pub(in crate::connect) folder: String,
@@ -82,6 +86,28 @@ impl Stored {
         let schema = relation.table.schema();
         let own = schema.fields().iter().filter(|field| !field.metadata().contains_key(HIDDEN));
         Ok(Schema::new(own.cloned().collect::<Vec<_>>()))
+    }
+
+    /// The same with what the table itself says it is, where its format keeps that with the data.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub(in crate::connect) async fn with_own_properties(mut self, session: &ConnectSession) -> Result<Self> {
+        let Some(tables) = session.engine.registry().versioned(&self.format) else { return Ok(self) };
+        let Some(table) = tables.open(self.location(), &AsOf::Newest).await? else { return Ok(self) };
+        let facts = table.facts();
+        self.properties.clone_from(&facts.properties);
+        self.properties.insert("delta.minReaderVersion".to_owned(), facts.protocol.0.to_string());
+        self.properties.insert("delta.minWriterVersion".to_owned(), facts.protocol.1.to_string());
+        for feature in facts.features.iter().filter(|_| facts.protocol.1 >= 7) {
+            self.properties.insert(format!("delta.feature.{feature}"), "supported".to_owned());
+        }
+        self.partition_by.clone_from(&facts.partition_columns);
+        self.clustering.clone_from(&facts.clustering_columns);
+        if facts.description.is_some() {
+            self.comment.clone_from(&facts.description);
+        }
+        Ok(self)
     }
 
     /// How it is read, with further options.

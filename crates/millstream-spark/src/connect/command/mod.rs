@@ -14,13 +14,15 @@ use spark_connect_proto::execute_plan_response::ResponseType;
 use spark_connect_proto::{Command, GetResourcesCommandResult, StreamingQueryListenerEventsResult};
 use tokio::sync::mpsc;
 
-use super::errors::{incomplete, table_operation, unsupported};
+use super::delta;
+use super::errors::{incomplete, unsupported};
 use super::execute::Answers;
+use super::statement::change::merge_into;
 use super::streaming;
 
 pub(super) use registered::Registered;
 pub(super) use view::define;
-pub(super) use write::{By, Write, clear, create_as, into_table, partition_column, replace_as, save};
+pub(super) use write::{By, Definition, DeltaMode, Write, clear, create_as, into_table, no_rows, partition_column, replace_as, save};
 
 /// Listener events on their way to the client.
 const EVENTS: usize = 64;
@@ -71,12 +73,12 @@ pub(super) async fn run(answers: &Answers, command: Command) -> Result<()> {
         CommandType::RegisterFunction(function) => session.part::<Registered>().add_function(function)?,
         CommandType::RegisterTableFunction(function) => session.part::<Registered>().add_table_function(function),
         CommandType::RegisterDataSource(source) => session.part::<Registered>().add_data_source(source),
-        CommandType::MergeIntoTableCommand(merge) => return Err(table_operation(&merge.target_table_name, "MERGE INTO TABLE")),
+        CommandType::MergeIntoTableCommand(merge) => merge_into(session, None, merge).await.map(drop)?,
         CommandType::CreateResourceProfileCommand(_) => return Err(unsupported("resource profiles: there are no executors")),
         CommandType::MlCommand(_) => return Err(unsupported("machine learning")),
         CommandType::ExecuteExternalCommand(_) => return Err(unsupported("external commands")),
         CommandType::PipelineCommand(_) => return Err(unsupported("declarative pipelines over Connect: use `millstream run`")),
-        CommandType::Extension(_) => return Err(unsupported("extensions of the protocol")),
+        CommandType::Extension(any) => delta::command(session, &any).await?,
     }
     Ok(())
 }

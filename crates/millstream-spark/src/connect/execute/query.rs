@@ -28,7 +28,7 @@ pub(super) async fn run(answers: &Answers, relation: Relation) -> Result<Summary
         Some(RelType::ShowString(show)) => show::show_string(session, *show).await?,
         Some(RelType::HtmlString(show)) => show::html_string(session, *show).await?,
         Some(RelType::Catalog(catalog)) => catalog::run(session, catalog).await?,
-        Some(RelType::Sql(_) | RelType::WithRelations(_)) => match statement::run(session, &relation).await? {
+        Some(RelType::Sql(_) | RelType::WithRelations(_) | RelType::Extension(_)) => match statement::run(session, &relation).await? {
             Some(rows) => rows,
             None => return stream(answers, &relation).await,
         },

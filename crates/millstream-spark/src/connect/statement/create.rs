@@ -14,8 +14,7 @@ use super::{Statements, text_of};
 use crate::analyzer::Leaf;
 use crate::connect::catalog::rows::done;
 use crate::connect::catalog::{NewTable, Stored, TableName, Warehouse, create_table, not_found, table_exists};
-use crate::connect::command::{Write, create_as, define, partition_column, replace_as};
-use crate::connect::errors::unsupported;
+use crate::connect::command::{Definition, Write, create_as, define, partition_column, replace_as};
 use crate::sql::parse::{CreateTable, CreateView, Name, ViewScope};
 use crate::types::{quote, schema_to_json};
 
@@ -93,9 +92,6 @@ impl Statements<'_> {
 
     pub(super) async fn create_table(&self, table: CreateTable) -> Result<RecordBatch> {
         let session = self.session;
-        if !table.clustering.is_empty() {
-            return Err(unsupported("CLUSTER BY: partition the table instead"));
-        }
         let name = TableName::of(session, &table.name).ok_or_else(|| not_found(&table.name))?;
         let warehouse = Warehouse::open(session.host.as_ref())?;
         let known = warehouse.table(&name).await?;
@@ -114,6 +110,7 @@ impl Statements<'_> {
                 mode: SaveMode::ErrorIfExists,
                 partition_by,
                 options,
+                statement: Some(Definition { clustering: table.clustering, comment: table.comment, ..Definition::default() }),
             };
             let properties = table.properties.into_iter().collect();
             match table.replace {
@@ -124,9 +121,6 @@ impl Statements<'_> {
         }
         if table.must_exist && known.is_none() {
             return Err(not_found(&table.name));
-        }
-        if known.is_some() && table.replace {
-            warehouse.drop_table(&name).await?;
         }
         let schema = match &table.like {
             Some(source) => {
@@ -144,6 +138,8 @@ impl Statements<'_> {
             options: table.options,
             properties: table.properties,
             comment: table.comment,
+            clustering: table.clustering,
+            replaces: table.replace,
         };
         create_table(session, &name, new).await?;
         done()

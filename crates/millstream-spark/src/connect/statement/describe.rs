@@ -30,6 +30,8 @@ impl Statements<'_> {
                 None => self.describe_table(&name, extended).await,
                 Some(column) => self.describe_column(&name, &column).await,
             },
+            Describe::History { table, limit } => self.history(&table, limit).await,
+            Describe::Detail { table } => self.detail(&table).await,
             Describe::Database { name, .. } => self.describe_database(&name).await,
             Describe::Function { name, .. } => {
                 let text = text_of(&name);
@@ -67,6 +69,14 @@ impl Statements<'_> {
         let schema = self.schema_of(name).await?;
         let mut lines = columns(&schema);
         let Some((table, stored)) = self.stored(name).await? else { return rows(lines) };
+        let stored = stored.with_own_properties(self.session).await?;
+        if !stored.clustering.is_empty() {
+            let of = |name: &String| lines.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)).cloned();
+            let clustering: Vec<Row> = stored.clustering.iter().filter_map(of).collect();
+            lines.push(row("# Clustering Information", "", Some("")));
+            lines.push(row("# col_name", "data_type", Some("comment")));
+            lines.extend(clustering);
+        }
         if !stored.partition_by.is_empty() {
             let of = |name: &String| lines.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)).cloned();
             let partitions: Vec<Row> = stored.partition_by.iter().filter_map(of).collect();
@@ -97,6 +107,10 @@ impl Statements<'_> {
             }
             if let Some(comment) = &stored.comment {
                 lines.push(row("Comment", comment.as_str(), Some("")));
+            }
+            if !stored.properties.is_empty() {
+                let pairs: Vec<String> = stored.properties.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                lines.push(row("Table Properties", format!("[{}]", pairs.join(",")), Some("")));
             }
         }
         rows(lines)

@@ -2,7 +2,7 @@
 
 use arrow::array::RecordBatch;
 use millstream_core::{Options, Result};
-use spark_connect_proto::expression::{Alias, ExprType, UnresolvedStar};
+use spark_connect_proto::expression::{Alias, ExprType, UnresolvedAttribute, UnresolvedFunction, UnresolvedStar};
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::write_operation::SaveMode;
 use spark_connect_proto::{Expression, Project, Relation};
@@ -10,15 +10,11 @@ use spark_connect_proto::{Expression, Project, Relation};
 use super::Statements;
 use crate::connect::catalog::rows::done;
 use crate::connect::catalog::{TableName, Warehouse, not_found};
-use crate::connect::command::{By, Write, into_table, save};
-use crate::connect::errors::unsupported;
+use crate::connect::command::{By, DeltaMode, Write, into_table, save};
 use crate::sql::parse::{Insert, InsertTarget};
 
 impl Statements<'_> {
     pub(super) async fn insert(&self, insert: Insert) -> Result<RecordBatch> {
-        if insert.replace_where.is_some() {
-            return Err(unsupported("REPLACE WHERE"));
-        }
         match &insert.target {
             InsertTarget::Directory { path, provider, options } => {
                 let options: Options = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -29,6 +25,7 @@ impl Statements<'_> {
                     mode: SaveMode::Overwrite,
                     partition_by: Vec::new(),
                     options,
+                    statement: None,
                 };
                 save(self.session, write, path).await?;
             }
@@ -44,8 +41,14 @@ impl Statements<'_> {
     async fn insert_into(&self, insert: Insert, table: &TableName, options: &Options) -> Result<()> {
         let fixed: Vec<(String, Expression)> =
             insert.partition.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
-        if insert.overwrite && !fixed.is_empty() {
-            return Err(unsupported("INSERT OVERWRITE of one partition"));
+        let mode = match (insert.replace_where.clone(), insert.overwrite) {
+            (Some(condition), _) => DeltaMode::ReplaceWhere(condition),
+            (None, false) => DeltaMode::Append,
+            (None, true) => fixed_partition(&fixed).map_or(DeltaMode::Overwrite, DeltaMode::ReplaceWhere),
+        };
+        let mut options = options.clone();
+        if insert.evolves {
+            options.set("mergeSchema", "true");
         }
         let query = self.query(with_constants(insert.query, &fixed));
         let analyzed = self.session.analyze(&query).await?.stored();
@@ -58,7 +61,7 @@ impl Statements<'_> {
         } else {
             By::Columns(self.columns_before(table, &fixed).await?)
         };
-        into_table(self.session, analyzed, table, &by, insert.overwrite, options).await
+        into_table(self.session, analyzed, table, &by, mode, &options).await
     }
 
     /// The table's columns in the order of the rows: those without a constant, then the constants.
@@ -71,6 +74,27 @@ impl Statements<'_> {
         let free = schema.fields().iter().map(|field| field.name().clone()).filter(|name| !constant(name));
         Ok(free.chain(fixed.iter().map(|(name, _)| name.clone())).collect())
     }
+}
+
+/// The condition of the rows in a partition whose columns are given.
+fn fixed_partition(fixed: &[(String, Expression)]) -> Option<Expression> {
+    let function = |name: &str, arguments: Vec<Expression>| Expression {
+        expr_type: Some(ExprType::UnresolvedFunction(UnresolvedFunction {
+            function_name: name.to_owned(),
+            arguments,
+            ..UnresolvedFunction::default()
+        })),
+        ..Expression::default()
+    };
+    let column = |name: &str| Expression {
+        expr_type: Some(ExprType::UnresolvedAttribute(UnresolvedAttribute {
+            unparsed_identifier: crate::types::quote(name),
+            ..UnresolvedAttribute::default()
+        })),
+        ..Expression::default()
+    };
+    let equal = |(name, value): &(String, Expression)| function("<=>", vec![column(name), value.clone()]);
+    fixed.iter().map(equal).reduce(|one, other| function("and", vec![one, other]))
 }
 
 /// The rows of a query with constants after their columns.

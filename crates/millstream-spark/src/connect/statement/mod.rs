@@ -1,11 +1,13 @@
 //! SQL statements: what `spark.sql` does at once, and the rows that it answers.
 
 mod alter;
+pub(super) mod change;
 mod create;
 mod describe;
 mod insert;
 mod settings;
 mod show;
+mod upkeep;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use super::analyze;
 use super::catalog::rows::{done, strict, texts};
 use super::catalog::{self as objects, Warehouse, drop_any_view, drop_database, drop_table};
 use super::command::Registered;
+use super::delta;
 use super::errors::{self, unsupported};
 use super::session::{ConnectSession, GLOBAL_TEMP};
 use crate::sql::parse::{ExplainMode, Name, ObjectKind, Statement, statement as parse};
@@ -28,12 +31,13 @@ use crate::types::quote;
 
 type Session = Arc<ConnectSession>;
 
-/// Runs a relation that is the text of a statement, and gives its rows; `None` for a query and for everything else.
+/// Runs a relation that is the text of a statement, or an extension that does something, and gives its rows; `None` for a query and for everything else.
 ///
 /// # Errors
 /// Those of the text and of the statement.
 pub(super) async fn run(session: &Session, relation: &Relation) -> Result<Option<RecordBatch>> {
     let (sql, references) = match &relation.rel_type {
+        Some(RelType::Extension(_)) => return delta::run(session, relation).await,
         Some(RelType::Sql(sql)) => (sql, &[][..]),
         Some(RelType::WithRelations(with)) => match with.root.as_ref().and_then(|root| root.rel_type.as_ref()) {
             Some(RelType::Sql(sql)) => (sql, with.references.as_slice()),
@@ -102,12 +106,12 @@ impl Statements<'_> {
             Statement::Truncate { table } => {
                 self.catalog(CatType::TruncateTable(proto::TruncateTable { table_name: text_of(&table) })).await
             }
-            Statement::Delete { table, condition: None, .. } => {
-                self.catalog(CatType::TruncateTable(proto::TruncateTable { table_name: text_of(&table) })).await
-            }
-            Statement::Delete { table, .. } => Err(table_operation(&table, "DELETE")),
-            Statement::Update { table, .. } => Err(table_operation(&table, "UPDATE TABLE")),
-            Statement::Merge { command, .. } => Err(table_operation(&[command.target_table_name], "MERGE INTO TABLE")),
+            Statement::Delete { table, alias, condition } => self.delete(&table, alias, condition).await,
+            Statement::Update { table, alias, assignments, condition } => self.update(&table, alias, assignments, condition).await,
+            Statement::Merge { alias, command } => self.merge(alias, command).await,
+            Statement::Optimize { table, condition, zorder } => self.optimize(&table, condition, zorder).await,
+            Statement::Vacuum { table, hours, dry_run } => self.vacuum(&table, hours, dry_run).await,
+            Statement::Restore { table, version, time } => self.restore(&table, version, time).await,
             Statement::Alter { kind, name, action } => self.alter(kind, &name, action).await,
             Statement::Comment { kind, name, comment } => self.comment(kind, &name, comment).await,
             Statement::Describe(what) => self.describe(what).await,

@@ -86,7 +86,8 @@ impl Statements<'_> {
     }
 
     async fn known(&self, name: &Name) -> Result<(TableName, Stored)> {
-        self.stored(name).await?.ok_or_else(|| not_found(name))
+        let (table, stored) = self.stored(name).await?.ok_or_else(|| not_found(name))?;
+        Ok((table, stored.with_own_properties(self.session).await?))
     }
 
     async fn create_text(&self, name: &Name) -> Result<RecordBatch> {
@@ -102,11 +103,18 @@ impl Statements<'_> {
                 if !stored.partition_by.is_empty() {
                     text.push_str(&format!("PARTITIONED BY ({})\n", stored.partition_by.join(", ")));
                 }
+                if !stored.clustering.is_empty() {
+                    text.push_str(&format!("CLUSTER BY ({})\n", stored.clustering.join(", ")));
+                }
                 if let Some(location) = &stored.external {
                     text.push_str(&format!("LOCATION '{location}'\n"));
                 }
                 if let Some(comment) = &stored.comment {
                     text.push_str(&format!("COMMENT '{}'\n", comment.replace('\'', "\\'")));
+                }
+                if !stored.properties.is_empty() {
+                    let pairs: Vec<String> = stored.properties.iter().map(|(key, value)| format!("'{key}' = '{value}'")).collect();
+                    text.push_str(&format!("TBLPROPERTIES (\n  {})\n", pairs.join(",\n  ")));
                 }
                 text
             }

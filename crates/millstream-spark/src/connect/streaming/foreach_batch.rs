@@ -3,19 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::common::Column;
-use datafusion::datasource::provider_as_source;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
 use millstream_core::{Error, ErrorKind, Result};
-use millstream_engine::relation::TableRelation;
 use spark_connect_proto::PythonUdf;
 use tokio_util::sync::CancellationToken;
 
-use super::spool::{Spool, SpooledTable};
-use crate::analyzer::{Analyzed, Attribute, Leaves};
+use super::spool::Spool;
+use crate::analyzer::Leaves;
 use crate::connect::session::ConnectSession;
 use crate::python::{Message, PythonRuntime, Worker};
 
@@ -112,34 +107,6 @@ fn encoded(text: &str) -> String {
         .collect()
 }
 
-/// The rows of a batch as a plan of the session. Names of its columns in the engine begin with `prefix`.
-fn analyzed(rows: SpooledTable, schema: &Schema, bytes: u64, prefix: &str) -> Result<Analyzed> {
-    let internal = |number: usize| format!("#{prefix}.{number}");
-    let fields = schema.fields().iter().enumerate().map(|(number, field)| {
-        Field::new(internal(number), field.data_type().clone(), field.is_nullable()).with_metadata(field.metadata().clone())
-    });
-    let internal_schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let table = Arc::new(rows.with_schema(internal_schema));
-    let relation = TableRelation { table, label: "foreachBatch".to_owned(), size_bytes: bytes };
-    let columns =
-        (0..schema.fields().len()).map(|number| Expr::Column(Column::new(Some("batch"), internal(number))).alias(internal(number)));
-    let plan = LogicalPlanBuilder::scan("batch", provider_as_source(Arc::new(relation)), None)
-        .and_then(|scan| scan.project(columns.collect::<Vec<_>>()))
-        .and_then(LogicalPlanBuilder::build)
-        .map_err(millstream_engine::from_datafusion)?;
-    let columns = schema.fields().iter().enumerate().map(|(number, field)| Attribute {
-        name: field.name().clone(),
-        internal: internal(number),
-        data_type: field.data_type().clone(),
-        nullable: field.is_nullable(),
-        metadata: field.metadata().clone(),
-        qualifier: Vec::new(),
-        plan_ids: Vec::new(),
-        hidden: false,
-    });
-    Ok(Analyzed { plan, columns: columns.collect() })
-}
-
 #[async_trait]
 impl Sink for ForeachBatchSink {
     fn description(&self) -> String {
@@ -167,10 +134,9 @@ impl Sink for ForeachBatchSink {
     }
 
     async fn commit(&self, batch: &BatchInfo, parts: Vec<Part>) -> Result<Committed> {
-        let bytes = parts.iter().map(|part| part.bytes).sum();
         let rows = self.spool.take(batch.schema.clone(), &parts)?;
         let prefix = self.session.host.ids().next().simple().to_string();
-        let id = self.session.remember(analyzed(rows, &batch.schema, bytes, &prefix)?);
+        let id = self.session.remember(rows.analyzed(&batch.schema, "foreachBatch", &prefix)?);
         let called = self.call(&id, batch.batch_id).await;
         self.session.forget(&id);
         called?;

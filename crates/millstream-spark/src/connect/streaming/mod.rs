@@ -12,7 +12,7 @@ mod progress;
 mod queries;
 mod query;
 mod reader;
-mod spool;
+pub(super) mod spool;
 mod start;
 mod table;
 mod trigger;

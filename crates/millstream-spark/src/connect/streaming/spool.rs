@@ -8,18 +8,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use async_trait::async_trait;
+use datafusion::common::Column;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use futures::{StreamExt, stream};
-use millstream_core::sink::{Part, PartWriter};
+use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
 use millstream_core::source::{BatchStream, ReadContext, Split, Table};
 use millstream_core::{Error, ErrorKind, Result};
+use millstream_engine::relation::TableRelation;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use crate::analyzer::{Analyzed, Attribute};
 use crate::connect::host::{Host, TemporaryDirectory};
 
 /// Bytes of rows that one task of a batch keeps in memory.
@@ -30,7 +35,7 @@ const READ_AHEAD: usize = 2;
 
 /// The rows that the tasks of batches have handed over.
 #[derive(Debug)]
-pub(super) struct Spool {
+pub(in crate::connect) struct Spool {
     host: Arc<dyn Host>,
     in_memory: usize,
     next: AtomicU64,
@@ -51,7 +56,7 @@ struct SpoolFile {
 }
 
 impl Spool {
-    pub(super) fn new(host: Arc<dyn Host>) -> Arc<Self> {
+    pub(in crate::connect) fn new(host: Arc<dyn Host>) -> Arc<Self> {
         Self::with_memory(host, IN_MEMORY)
     }
 
@@ -60,7 +65,7 @@ impl Spool {
     }
 
     /// A writer for one task.
-    pub(super) fn writer(self: &Arc<Self>, schema: SchemaRef) -> Box<dyn PartWriter> {
+    pub(in crate::connect) fn writer(self: &Arc<Self>, schema: SchemaRef) -> Box<dyn PartWriter> {
         Box::new(SpoolWriter { spool: self.clone(), schema, rows: 0, bytes: 0, held: Vec::new(), file: None })
     }
 
@@ -68,7 +73,7 @@ impl Spool {
     ///
     /// # Errors
     /// `INTERNAL_ERROR` for a part that is not here.
-    pub(super) fn take(&self, schema: SchemaRef, parts: &[Part]) -> Result<SpooledTable> {
+    pub(in crate::connect) fn take(&self, schema: SchemaRef, parts: &[Part]) -> Result<SpooledTable> {
         let splits = parts.iter().enumerate().map(|(number, part)| {
             let key = part.staged.as_ref().try_into().map(u64::from_be_bytes);
             let spooled = key.ok().and_then(|key| self.parts.lock().remove(&key));
@@ -80,7 +85,7 @@ impl Spool {
     }
 
     /// Throws the rows of these parts away.
-    pub(super) fn forget(&self, parts: &[Part]) {
+    pub(in crate::connect) fn forget(&self, parts: &[Part]) {
         for part in parts {
             if let Ok(key) = part.staged.as_ref().try_into().map(u64::from_be_bytes) {
                 self.parts.lock().remove(&key);
@@ -149,17 +154,100 @@ impl PartWriter for SpoolWriter {
     async fn abort(self: Box<Self>) {}
 }
 
+/// Puts the rows of one batch into a spool.
+#[derive(Debug)]
+pub(in crate::connect) struct SpoolSink {
+    spool: Arc<Spool>,
+    taken: Mutex<Option<SpooledTable>>,
+}
+
+impl SpoolSink {
+    /// An empty one.
+    pub(in crate::connect) fn new(host: Arc<dyn Host>) -> Arc<Self> {
+        Arc::new(SpoolSink { spool: Spool::new(host), taken: Mutex::default() })
+    }
+
+    /// The rows, once they are there.
+    pub(in crate::connect) fn take(&self) -> Option<SpooledTable> {
+        self.taken.lock().take()
+    }
+}
+
+#[async_trait]
+impl Sink for SpoolSink {
+    fn description(&self) -> String {
+        "Spool".to_owned()
+    }
+
+    fn guarantee(&self) -> Guarantee {
+        Guarantee::None
+    }
+
+    fn supports(&self, _mode: OutputMode) -> bool {
+        true
+    }
+
+    async fn admit(&self, _batch: &BatchInfo) -> Result<Admission> {
+        Ok(Admission::Write)
+    }
+
+    async fn writer(&self, batch: &BatchInfo, _partition: usize) -> Result<Box<dyn PartWriter>> {
+        Ok(self.spool.writer(batch.schema.clone()))
+    }
+
+    async fn commit(&self, batch: &BatchInfo, parts: Vec<Part>) -> Result<Committed> {
+        let rows = parts.iter().map(|part| part.rows).sum();
+        *self.taken.lock() = Some(self.spool.take(batch.schema.clone(), &parts)?);
+        Ok(Committed { rows, ..Committed::default() })
+    }
+
+    async fn abort(&self, _batch: &BatchInfo, parts: Vec<Part>) {
+        self.spool.forget(&parts);
+    }
+}
+
 /// The rows of a batch, to be read any number of times.
 #[derive(Debug)]
-pub(super) struct SpooledTable {
+pub(in crate::connect) struct SpooledTable {
     schema: SchemaRef,
     splits: Vec<Arc<dyn Split>>,
 }
 
 impl SpooledTable {
-    /// The same rows under other column names and metadata, of the same types.
-    pub(super) fn with_schema(self, schema: SchemaRef) -> Self {
-        SpooledTable { schema, ..self }
+    /// The columns of the rows.
+    pub(in crate::connect) fn schema_ref(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The rows as a plan of a session, with the columns of a schema. Their names in the engine begin with `prefix`.
+    ///
+    /// # Errors
+    /// Those of the planner.
+    pub(in crate::connect) fn analyzed(self, schema: &Schema, label: &str, prefix: &str) -> Result<Analyzed> {
+        let internal = |number: usize| format!("#{prefix}.{number}");
+        let fields = schema.fields().iter().enumerate().map(|(number, field)| {
+            Field::new(internal(number), field.data_type().clone(), field.is_nullable()).with_metadata(field.metadata().clone())
+        });
+        let size_bytes = self.splits.iter().map(|split| split.size_bytes()).sum();
+        let table = Arc::new(SpooledTable { schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())), ..self });
+        let relation = TableRelation { table, label: label.to_owned(), size_bytes };
+        let columns =
+            (0..schema.fields().len()).map(|number| Expr::Column(Column::new(Some("batch"), internal(number))).alias(internal(number)));
+        let plan = LogicalPlanBuilder::scan("batch", provider_as_source(Arc::new(relation)), None)
+            .and_then(|scan| scan.project(columns.collect::<Vec<_>>()))
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(millstream_engine::from_datafusion)?;
+        let columns = schema.fields().iter().enumerate().map(|(number, field)| Attribute {
+            name: field.name().clone(),
+            internal: internal(number),
+            data_type: field.data_type().clone(),
+            nullable: field.is_nullable(),
+            metadata: field.metadata().clone(),
+            qualifier: Vec::new(),
+            plan_ids: Vec::new(),
+            hidden: false,
+        });
+        Ok(Analyzed { plan, columns: columns.collect() })
     }
 }
 

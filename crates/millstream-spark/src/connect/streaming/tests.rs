@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arrow::datatypes::{DataType, Field, Schema};
 use async_trait::async_trait;
+use millstream_connectors::delta::{DeltaSinkProvider, DeltaSourceProvider, DeltaTables};
 use millstream_connectors::files::sink::FileSinkProvider;
 use millstream_connectors::memory::{MemoryProvider, MemoryTables};
 use millstream_connectors::noop::NoopProvider;
@@ -68,6 +69,16 @@ impl Ids for TestTime {
     }
 }
 
+/// The URL of a path, or of a URL, and its path in the store.
+fn located(place: &str) -> (Url, object_store::path::Path) {
+    let url = match place.contains("://") {
+        true => Url::parse(place).unwrap(),
+        false => Url::parse(&format!("memory:///{}", place.trim_start_matches('/'))).unwrap(),
+    };
+    let path = object_store::path::Path::from_url_path(url.path()).unwrap();
+    (url, path)
+}
+
 #[derive(Debug)]
 struct TestDirectory(tempfile::TempDir);
 
@@ -92,9 +103,12 @@ impl Host for TestHost {
         registry.add_sink(Arc::new(NoopProvider));
         let store = self.store.clone();
         let storage = Storage::new(move |place| {
-            let url = Url::parse(&format!("memory:///{}", place.trim_start_matches('/'))).unwrap();
-            Ok(Location { url, store: store.clone(), path: object_store::path::Path::from(place) })
+            let (url, path) = located(place);
+            Ok(Location { url, store: store.clone(), path })
         });
+        registry.add_source(Arc::new(DeltaSourceProvider::new(storage.clone())));
+        registry.add_sink(Arc::new(DeltaSinkProvider::new(storage.clone(), self.clock(), self.ids())));
+        registry.add_versioned(Arc::new(DeltaTables::new(storage.clone(), self.clock(), self.ids())));
         for files in FileSinkProvider::all(&storage, &self.clock(), &self.ids()) {
             registry.add_sink(files);
         }
@@ -114,8 +128,8 @@ impl Host for TestHost {
     }
 
     fn open(&self, place: &str) -> Result<CheckpointLocation> {
-        let url = Url::parse(&format!("memory:///{}", place.trim_start_matches('/'))).unwrap();
-        Ok(CheckpointLocation { store: self.store.clone(), root: object_store::path::Path::from(place), url })
+        let (url, root) = located(place);
+        Ok(CheckpointLocation { store: self.store.clone(), root, url })
     }
 
     fn temporary_directory(&self, _: &str) -> Result<Box<dyn TemporaryDirectory>> {
@@ -135,7 +149,7 @@ impl Host for TestHost {
     }
 }
 
-pub(super) fn session() -> Arc<ConnectSession> {
+pub(in crate::connect) fn session() -> Arc<ConnectSession> {
     let key = SessionKey { user_id: "u".to_owned(), session_id: "s".to_owned() };
     ConnectSession::new(key, Arc::new(TestHost::default()), GlobalViews::default()).unwrap()
 }

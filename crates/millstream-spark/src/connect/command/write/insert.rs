@@ -3,15 +3,18 @@
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use millstream_core::sink::OutputMode;
+use millstream_core::versioned::AsOf;
 use millstream_core::{Error, Options, Result};
 use millstream_engine::from_datafusion;
 use spark_connect_proto::write_operation::SaveMode;
 
-use super::{Session, Write, files, is_dynamic, open, write_rows};
+use super::delta::{self, DeltaMode, DeltaWrite};
+use super::{Session, Write, files, is_dynamic};
 use crate::analyzer::{Analyzed, Attribute};
 use crate::connect::catalog::{Stored, TableName, Warehouse, not_found};
+use crate::connect::change::GENERATED;
 use crate::connect::errors::unsupported;
+use crate::connect::execute::named_plan;
 use crate::functions::cast::{self, CastMode};
 use crate::functions::{Settings, Typed};
 use crate::types::ddl_type;
@@ -36,7 +39,7 @@ pub(in crate::connect) async fn into_table(
     analyzed: Analyzed,
     name: &TableName,
     by: &By,
-    overwrite: bool,
+    mode: DeltaMode,
     options: &Options,
 ) -> Result<()> {
     let warehouse = Warehouse::open(session.host.as_ref())?;
@@ -47,35 +50,55 @@ pub(in crate::connect) async fn into_table(
     }
     let table = stored.columns(session).await?;
     let evolves = options.get("mergeSchema").or_else(|| options.get("overwriteSchema")).is_some_and(|value| value == "true");
-    let (analyzed, plan) = if evolves && *by == By::Name {
-        let plan = crate::connect::execute::named_plan(analyzed.clone(), session.settings().case_sensitive)?;
-        (analyzed, plan)
+    let evolves = evolves || (stored.format == "delta" && crate::connect::statement::change::evolves(session));
+    let plan = if evolves && *by == By::Name {
+        named_plan(analyzed, session.settings().case_sensitive)?
     } else {
-        let plan = fitted(&analyzed, &table, name, by, &session.settings())?;
-        (analyzed, plan)
+        let generated = match stored.format.as_str() {
+            "delta" => generated(session, &stored).await?,
+            _ => Vec::new(),
+        };
+        fitted(&analyzed, &table, name, by, &generated, &session.settings())?
     };
-    let write = Write {
-        analyzed,
-        format: stored.format.clone(),
-        mode: if overwrite { SaveMode::Overwrite } else { SaveMode::Append },
-        partition_by: stored.partition_by.clone(),
-        options: merged(&stored, options),
-    };
+    let all = merged(&stored, options);
     match stored.format.as_str() {
         "delta" => {
-            if overwrite && !write.partition_by.is_empty() && is_dynamic(session, &write.options) {
-                return Err(unsupported("overwriting partitions of a Delta table"));
+            let partitioned = matches!(mode, DeltaMode::Overwrite) && is_dynamic(session, &all);
+            let mode = if partitioned { DeltaMode::OverwritePartitions } else { mode };
+            let mut options = all;
+            if evolves {
+                options.set("mergeSchema", "true");
             }
-            let sink = open(session, &write, Some(stored.location())).await?;
-            write_rows(session, plan, sink, if overwrite { OutputMode::Complete } else { OutputMode::Append }).await
+            let location = stored.location().to_owned();
+            let write = DeltaWrite { location, plan, mode, partition_by: Vec::new(), options, statement: None };
+            delta::write(session, write).await
         }
         format if files::FORMATS.contains(&format) => {
+            if matches!(mode, DeltaMode::ReplaceWhere(_)) {
+                return Err(unsupported(&format!("replacing rows by a condition in tables of format {format}")));
+            }
             // The plan has the table's columns under their names already.
-            let analyzed = as_analyzed(plan);
-            files::save(session, Write { analyzed, ..write }, stored.location()).await
+            let write = Write {
+                analyzed: as_analyzed(plan),
+                format: stored.format.clone(),
+                mode: if matches!(mode, DeltaMode::Append) { SaveMode::Append } else { SaveMode::Overwrite },
+                partition_by: stored.partition_by.clone(),
+                options: all,
+                statement: None,
+            };
+            files::save(session, write, stored.location()).await
         }
         format => Err(unsupported(&format!("inserting into tables of format {format}"))),
     }
+}
+
+/// The columns that a Delta table computes where rows lack them.
+async fn generated(session: &Session, stored: &Stored) -> Result<Vec<String>> {
+    let Some(tables) = session.engine.registry().versioned(&stored.format) else { return Ok(Vec::new()) };
+    let Some(table) = tables.open(stored.location(), &AsOf::Newest).await? else { return Ok(Vec::new()) };
+    let schema = crate::types::schema_from_json(&table.facts().schema)?;
+    let computed = schema.fields().iter().filter(|field| field.metadata().contains_key(GENERATED));
+    Ok(computed.map(|field| field.name().clone()).collect())
 }
 
 fn merged(stored: &Stored, options: &Options) -> Options {
@@ -102,15 +125,29 @@ fn as_analyzed(plan: LogicalPlan) -> Analyzed {
 }
 
 /// The rows with the columns and types of a table.
-fn fitted(analyzed: &Analyzed, table: &Schema, name: &TableName, by: &By, settings: &Settings) -> Result<LogicalPlan> {
+fn fitted(
+    analyzed: &Analyzed,
+    table: &Schema,
+    name: &TableName,
+    by: &By,
+    generated: &[String],
+    settings: &Settings,
+) -> Result<LogicalPlan> {
     let data: Vec<&Attribute> = analyzed.columns.iter().filter(|column| !column.hidden).collect();
+    // Generated columns may be left out where columns are called by name.
+    let left_out = |field: &Field| {
+        *by == By::Name && generated.contains(field.name()) && !data.iter().any(|column| same(&column.name, field.name(), settings))
+    };
     let wanted: Vec<&str> = match by {
         By::Columns(columns) => columns.iter().map(String::as_str).collect(),
-        By::Name | By::Position => table.fields().iter().map(|field| field.name().as_str()).collect(),
+        By::Name | By::Position => table.fields().iter().filter(|field| !left_out(field)).map(|field| field.name().as_str()).collect(),
     };
     check_arity(&data, &wanted, name)?;
     let mut columns: Vec<Expr> = Vec::with_capacity(data.len());
     for (index, field) in table.fields().iter().enumerate() {
+        if left_out(field) {
+            continue;
+        }
         let column = match by {
             By::Position => data.get(index).copied(),
             By::Name => data.iter().copied().find(|column| same(&column.name, field.name(), settings)),
@@ -118,6 +155,7 @@ fn fitted(analyzed: &Analyzed, table: &Schema, name: &TableName, by: &By, settin
                 let place = names.iter().position(|name| same(name, field.name(), settings));
                 match place.and_then(|place| data.get(place).copied()) {
                     Some(column) => Some(column),
+                    None if generated.contains(field.name()) => continue,
                     None => {
                         columns.push(Typed::null(field.data_type()).expr.alias(field.name()));
                         continue;

@@ -1,5 +1,6 @@
 //! Batch writes: `df.write` and `df.writeTo`.
 
+pub(super) mod delta;
 mod files;
 mod insert;
 mod table;
@@ -27,6 +28,7 @@ use crate::connect::execute::named_plan;
 use crate::python::{DataSourceClass, PythonSink};
 use files::FORMATS;
 
+pub(in crate::connect) use delta::{Definition, DeltaMode, no_rows};
 pub(in crate::connect) use files::clear;
 pub(in crate::connect) use insert::{By, into_table};
 pub(in crate::connect) use table::{create_as, replace_as};
@@ -40,6 +42,8 @@ pub(in crate::connect) struct Write {
     pub(in crate::connect) mode: SaveMode,
     pub(in crate::connect) partition_by: Vec<String>,
     pub(in crate::connect) options: Options,
+    /// The statement that makes or replaces a table of these rows.
+    pub(in crate::connect) statement: Option<Definition>,
 }
 
 impl Write {
@@ -49,7 +53,7 @@ impl Write {
         refuse_streaming(&analyzed.plan, "write")?;
         let format = format.filter(|format| !format.is_empty()).unwrap_or_default().to_lowercase();
         let mode = if mode == SaveMode::Unspecified { SaveMode::ErrorIfExists } else { mode };
-        Ok(Write { analyzed, format, mode, partition_by: Vec::new(), options: Options::new() })
+        Ok(Write { analyzed, format, mode, partition_by: Vec::new(), options: Options::new(), statement: None })
     }
 
     pub(super) fn schema(&self) -> Schema {
@@ -76,15 +80,15 @@ pub(super) async fn run(session: &Session, command: WriteOperation) -> Result<()
         return Err(Error::invalid("SORT_BY_WITHOUT_BUCKETING", "sortBy must be used together with bucketBy").with_sqlstate("42601"));
     }
     if !command.clustering_columns.is_empty() {
-        return Err(unsupported("clusterBy: partition the table instead"));
+        write.statement = Some(Definition { clustering: command.clustering_columns, ..Definition::default() });
     }
     match command.save_type {
         Some(SaveType::Table(table)) => {
             let name = TableName::parse(session, &table.table_name)?;
             match table.save_method() {
                 TableSaveMethod::InsertInto => {
-                    let overwrite = write.mode == SaveMode::Overwrite;
-                    into_table(session, write.analyzed, &name, &By::Position, overwrite, &write.options).await
+                    let mode = if write.mode == SaveMode::Overwrite { DeltaMode::Overwrite } else { DeltaMode::Append };
+                    into_table(session, write.analyzed, &name, &By::Position, mode, &write.options).await
                 }
                 TableSaveMethod::SaveAsTable | TableSaveMethod::Unspecified => table::save_as(session, write, &name).await,
             }
@@ -117,16 +121,22 @@ pub(super) async fn run_v2(session: &Session, command: WriteOperationV2) -> Resu
     }
     let name = TableName::parse(session, &command.table_name)?;
     let properties = command.table_properties;
+    if !command.clustering_columns.is_empty() {
+        write.statement = Some(Definition { clustering: command.clustering_columns, ..Definition::default() });
+    }
     match mode {
         Mode::Create => table::create_as(session, write, &name, properties).await,
         Mode::Replace => table::replace_as(session, write, &name, properties, false).await,
         Mode::CreateOrReplace => table::replace_as(session, write, &name, properties, true).await,
-        Mode::Append => into_table(session, write.analyzed, &name, &By::Name, false, &write.options).await,
+        Mode::Append => into_table(session, write.analyzed, &name, &By::Name, DeltaMode::Append, &write.options).await,
         Mode::OverwritePartitions => table::overwrite_partitions(session, write, &name).await,
-        Mode::Overwrite if is_true(command.overwrite_condition.as_ref()) => {
-            into_table(session, write.analyzed, &name, &By::Name, true, &write.options).await
+        Mode::Overwrite => {
+            let mode = match command.overwrite_condition {
+                Some(condition) if !is_true(Some(&condition)) => DeltaMode::ReplaceWhere(condition),
+                _ => DeltaMode::Overwrite,
+            };
+            into_table(session, write.analyzed, &name, &By::Name, mode, &write.options).await
         }
-        Mode::Overwrite => Err(unsupported("overwriting by a condition other than TRUE")),
         Mode::Unspecified => Err(incomplete("WriteOperationV2.mode")),
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use futures::TryStreamExt;
-use millstream_core::sink::OutputMode;
 use millstream_core::{Error, ErrorKind, Result};
 use object_store::ObjectStore;
 use spark_connect_proto::write_operation::SaveMode;
 
+use super::delta::{self, Definition, DeltaMode, DeltaWrite};
 use super::insert::{By, into_table};
-use super::{OVERWRITE_MODE, Session, Write, files, is_dynamic, open, write_rows};
+use super::{OVERWRITE_MODE, Session, Write, files, is_dynamic};
 use crate::connect::catalog::{NewTable, Stored, TableName, Warehouse, not_found, table_exists};
 use crate::connect::errors::unsupported;
 use crate::connect::execute::named_plan;
@@ -31,14 +31,33 @@ pub(super) async fn save_delta(session: &Session, write: Write, path: &str) -> R
             }
         }
     }
-    let mode = if write.mode == SaveMode::Overwrite { OutputMode::Complete } else { OutputMode::Append };
-    let partly = write.options.get("replaceWhere").is_some() || (!write.partition_by.is_empty() && is_dynamic(session, &write.options));
-    if mode == OutputMode::Complete && partly {
-        return Err(unsupported("overwriting a part of a Delta table"));
-    }
-    let sink = open(session, &write, Some(path)).await?;
+    let mode = mode_of(session, &write)?;
+    let statement = write.statement.filter(|statement| !statement.name.is_empty());
     let plan = named_plan(write.analyzed, session.settings().case_sensitive)?;
-    write_rows(session, plan, sink, mode).await
+    let (partition_by, options) = (write.partition_by, write.options);
+    delta::write(session, DeltaWrite { location: path.to_owned(), plan, mode, partition_by, options, statement }).await
+}
+
+/// What a write does to the rows that are there.
+///
+/// # Errors
+/// `DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE`, and those of a condition that does not parse.
+fn mode_of(session: &Session, write: &Write) -> Result<DeltaMode> {
+    if write.mode != SaveMode::Overwrite {
+        return Ok(DeltaMode::Append);
+    }
+    if write.statement.as_ref().is_some_and(|statement| !statement.name.is_empty()) {
+        return Ok(DeltaMode::Overwrite);
+    }
+    let Some(text) = write.options.get("replaceWhere") else {
+        return Ok(if is_dynamic(session, &write.options) { DeltaMode::OverwritePartitions } else { DeltaMode::Overwrite });
+    };
+    if write.options.get(OVERWRITE_MODE).is_some_and(|mode| mode.eq_ignore_ascii_case("dynamic")) {
+        let message =
+            "A 'replaceWhere' expression and 'partitionOverwriteMode'='dynamic' cannot both be set in the DataFrameWriter options.";
+        return Err(Error::invalid("DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE", message).with_sqlstate("42613"));
+    }
+    crate::sql::parse::expression(text).map(DeltaMode::ReplaceWhere)
 }
 
 async fn has_log(session: &Session, path: &str) -> Result<bool> {
@@ -59,16 +78,25 @@ pub(super) async fn save_as(session: &Session, write: Write, name: &TableName) -
     let warehouse = Warehouse::open(session.host.as_ref())?;
     match warehouse.table(name).await? {
         None => create_as(session, write, name, HashMap::new()).await,
-        Some(_) => match write.mode {
+        Some(stored) => match write.mode {
             SaveMode::Append => {
                 let options = write.options.clone();
-                into_table(session, write.analyzed, name, &By::Name, false, &options).await
+                into_table(session, write.analyzed, name, &By::Name, DeltaMode::Append, &options).await
+            }
+            SaveMode::Overwrite if is_delta(&write, &stored) => {
+                let location = stored.location().to_owned();
+                save_delta(session, Write { statement: None, ..write }, &location).await
             }
             SaveMode::Overwrite => replace_as(session, write, name, HashMap::new(), true).await,
             SaveMode::Ignore => Ok(()),
             SaveMode::ErrorIfExists | SaveMode::Unspecified => Err(table_exists(name)),
         },
     }
+}
+
+/// Whether rows go into a Delta table that stays one.
+fn is_delta(write: &Write, stored: &Stored) -> bool {
+    stored.format == "delta" && stored.view.is_none() && matches!(write.format.as_str(), "" | "delta")
 }
 
 /// Makes a table of rows.
@@ -87,7 +115,7 @@ pub(in crate::connect) async fn create_as(
     if warehouse.table(name).await?.is_some() {
         return Err(table_exists(name));
     }
-    fill(session, &warehouse, write, name, properties, SaveMode::Overwrite).await
+    fill(session, &warehouse, write, name, properties, "CREATE TABLE AS SELECT").await
 }
 
 /// Replaces a table by rows, or makes it.
@@ -114,12 +142,11 @@ pub(in crate::connect) async fn replace_as(
     if write.format.is_empty() {
         write.format.clone_from(&stored.format);
     }
-    if write.format == stored.format || (write.format.is_empty() && stored.format == "delta") {
-        write.options.set("overwriteSchema", "true");
-    } else {
+    if write.format != stored.format {
         warehouse.drop_table(name).await?;
     }
-    fill(session, &warehouse, write, name, properties, SaveMode::Overwrite).await
+    let statement = if may_be_new { "CREATE OR REPLACE TABLE AS SELECT" } else { "REPLACE TABLE AS SELECT" };
+    fill(session, &warehouse, write, name, properties, statement).await
 }
 
 /// Writes the first rows of a table and keeps what has to be known of it.
@@ -129,21 +156,26 @@ async fn fill(
     mut write: Write,
     name: &TableName,
     properties: HashMap<String, String>,
-    mode: SaveMode,
+    statement: &'static str,
 ) -> Result<()> {
     let schema = write.schema();
+    let given = write.statement.take().unwrap_or_default();
     let new = NewTable {
         format: Some(write.format.clone()),
         schema: Some(schema),
         partition_by: write.partition_by.clone(),
         options: write.options.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         properties: properties.into_iter().collect(),
+        comment: given.comment.clone(),
+        clustering: given.clustering.clone(),
         ..NewTable::default()
     };
     let stored = new.stored(session)?;
+    let managed = stored.external.is_none();
+    write.statement = Some(Definition { name: statement, properties: stored.properties.clone(), managed, ..given });
     let location = stored.external.clone().unwrap_or_else(|| warehouse.folder(name));
     write.format.clone_from(&stored.format);
-    write.mode = mode;
+    write.mode = SaveMode::Overwrite;
     write.options.remove("path");
     // A new table has all of the rows, whatever the session says about partitions.
     write.options.set(OVERWRITE_MODE, "static");
@@ -166,16 +198,13 @@ fn without_writer_options(mut stored: Stored) -> Stored {
 /// Replaces the partitions of a table that get rows; all of a table that has none.
 ///
 /// # Errors
-/// Those of the plan and the table; the partitions of a Delta table cannot be replaced one by one.
+/// Those of the plan and the table.
 pub(super) async fn overwrite_partitions(session: &Session, mut write: Write, name: &TableName) -> Result<()> {
     let warehouse = Warehouse::open(session.host.as_ref())?;
     let stored = warehouse.table(name).await?.ok_or_else(|| not_found(&[name.database.clone(), name.table.clone()]))?;
-    if stored.partition_by.is_empty() {
+    if stored.format == "delta" || stored.partition_by.is_empty() {
         let options = write.options.clone();
-        return into_table(session, write.analyzed, name, &By::Name, true, &options).await;
-    }
-    if stored.format == "delta" {
-        return Err(unsupported("overwriting partitions of a Delta table"));
+        return into_table(session, write.analyzed, name, &By::Name, DeltaMode::OverwritePartitions, &options).await;
     }
     write.format.clone_from(&stored.format);
     write.partition_by.clone_from(&stored.partition_by);

@@ -288,6 +288,12 @@ impl Parser<'_> {
         if matches!(name.as_slice(), [single] if single.eq_ignore_ascii_case("read_files")) {
             return self.read_files(arguments, is_streaming, position).map(Some);
         }
+        let changes = ["table_changes", "table_changes_by_path"]
+            .into_iter()
+            .find(|known| matches!(name.as_slice(), [single] if single.eq_ignore_ascii_case(known)));
+        if let Some(function) = changes {
+            return table_changes(arguments, function == "table_changes_by_path", is_streaming, position).map(Some);
+        }
         if is_streaming {
             return Err(Diagnostic::unsupported(position, format!("the table function '{}' cannot be read as a stream", name.join("."))));
         }
@@ -376,4 +382,40 @@ fn range_of(arguments: &[Expression]) -> Option<Range> {
         [start, end, step, partitions] => Some(range(Some(*start), *end, *step, i32::try_from(*partitions).ok())),
         _ => None,
     }
+}
+
+/// `table_changes('t', 0, 5)`: the change data feed of a table between versions or times.
+fn table_changes(
+    arguments: Vec<Expression>,
+    by_path: bool,
+    is_streaming: bool,
+    position: crate::sql::Position,
+) -> Result<Relation, Diagnostic> {
+    let is_text = |argument: &Expression| match &argument.expr_type {
+        Some(ExprType::Literal(literal)) => matches!(literal.literal_type, Some(LiteralType::String(_))),
+        _ => false,
+    };
+    let texts: Option<Vec<(String, bool)>> = arguments.iter().map(|argument| Some((constant(argument)?, is_text(argument)))).collect();
+    let Some(texts) = texts else {
+        let message = "the arguments of table_changes are a table and one or two versions or times, all of them constants";
+        return Err(Diagnostic::new("DELTA_CDC_NON_CONSTANT_ARGUMENT", "42K0H", position, message));
+    };
+    let ((table, _), bounds) = match texts.split_first() {
+        Some((table, bounds)) if (1..=2).contains(&bounds.len()) => (table.clone(), bounds),
+        _ => return Err(Diagnostic::syntax(position, "table_changes takes a table and one or two versions or times")),
+    };
+    let mut options: HashMap<String, String> = HashMap::from([("readChangeFeed".to_owned(), "true".to_owned())]);
+    for ((bound, is_time), which) in bounds.iter().zip(["starting", "ending"]) {
+        options.insert(format!("{which}{}", if *is_time { "Timestamp" } else { "Version" }), bound.clone());
+    }
+    let read_type = match by_path {
+        true => read::ReadType::DataSource(read::DataSource {
+            format: Some("delta".to_owned()),
+            paths: vec![table],
+            options,
+            ..Default::default()
+        }),
+        false => read::ReadType::NamedTable(read::NamedTable { unparsed_identifier: table, options }),
+    };
+    Ok(relation(RelType::Read(Read { is_streaming, read_type: Some(read_type) })))
 }

@@ -15,7 +15,7 @@ use crate::sql::parse::proto::{attribute, dotted, expression};
 impl Parser<'_> {
     pub(super) fn insert(&mut self) -> Result<Statement, Diagnostic> {
         self.cursor.expect(&["INSERT"])?;
-        self.cursor.eat(&["WITH", "SCHEMA", "EVOLUTION"]);
+        let evolves = self.cursor.eat(&["WITH", "SCHEMA", "EVOLUTION"]);
         let overwrite = self.cursor.eat(&["OVERWRITE"]);
         if overwrite && (self.cursor.is("DIRECTORY") || self.cursor.are(&["LOCAL", "DIRECTORY"])) {
             return self.insert_directory();
@@ -41,6 +41,7 @@ impl Parser<'_> {
             partition: Vec::new(),
             if_not_exists: false,
             replace_where: None,
+            evolves,
             query: Default::default(),
         };
         if self.cursor.eat(&["PARTITION"]) {
@@ -51,10 +52,15 @@ impl Parser<'_> {
             })?;
             insert.if_not_exists = self.cursor.eat(&["IF", "NOT", "EXISTS"]);
         }
-        if self.cursor.eat(&["REPLACE", "WHERE"]) || self.cursor.eat(&["REPLACE", "ON"]) {
+        insert.by_name = self.cursor.eat(&["BY", "NAME"]);
+        if self.cursor.are(&["REPLACE", "ON"]) || self.cursor.are(&["REPLACE", "USING"]) {
+            let message = "INSERT INTO … REPLACE ON is not supported";
+            return Err(Diagnostic::unsupported(self.position(), message).with_hint("use REPLACE WHERE, or MERGE INTO"));
+        }
+        if self.cursor.eat(&["REPLACE", "WHERE"]) {
             insert.replace_where = Some(self.expression()?);
         }
-        if self.cursor.eat(&["BY", "NAME"]) {
+        if insert.by_name || self.cursor.eat(&["BY", "NAME"]) {
             insert.by_name = true;
         } else if self.is_token(&Token::LParen) && !self.at_query(1) {
             insert.columns = self.name_list("a column's name")?;
@@ -78,6 +84,7 @@ impl Parser<'_> {
             partition: Vec::new(),
             if_not_exists: false,
             replace_where: None,
+            evolves: false,
             query: self.query()?,
         }))
     }

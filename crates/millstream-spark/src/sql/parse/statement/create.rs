@@ -201,7 +201,17 @@ impl Parser<'_> {
                 metadata.insert("CURRENT_DEFAULT".to_owned(), self.text_since(mark).to_owned());
                 field = field.with_metadata(metadata);
             } else if self.cursor.is("GENERATED") {
-                return Err(Diagnostic::unsupported(self.position(), "generated columns are not supported"));
+                let position = self.position();
+                if !self.cursor.eat(&["GENERATED", "ALWAYS", "AS"]) || !self.is_token(&Token::LParen) {
+                    return Err(Diagnostic::unsupported(position, "identity columns are not supported"));
+                }
+                self.cursor.expect_token(&Token::LParen)?;
+                let mark = self.cursor.mark();
+                self.expression()?;
+                let mut metadata = field.metadata().clone();
+                metadata.insert("delta.generationExpression".to_owned(), self.text_since(mark).to_owned());
+                field = field.with_metadata(metadata);
+                self.cursor.expect_token(&Token::RParen)?;
             } else {
                 return Ok(field);
             }

@@ -4,6 +4,7 @@ mod change;
 mod create;
 mod show;
 mod table;
+mod upkeep;
 
 use std::collections::BTreeMap;
 
@@ -110,6 +111,33 @@ pub(crate) enum Statement {
     Truncate {
         /// The table.
         table: Name,
+    },
+    /// `OPTIMIZE`.
+    Optimize {
+        /// The table.
+        table: Name,
+        /// `WHERE`, about partition columns.
+        condition: Option<Expression>,
+        /// `ZORDER BY`.
+        zorder: Vec<String>,
+    },
+    /// `VACUUM`.
+    Vacuum {
+        /// The table.
+        table: Name,
+        /// `RETAIN … HOURS`.
+        hours: Option<f64>,
+        /// `DRY RUN`.
+        dry_run: bool,
+    },
+    /// `RESTORE`.
+    Restore {
+        /// The table.
+        table: Name,
+        /// `TO VERSION AS OF`.
+        version: Option<i64>,
+        /// `TO TIMESTAMP AS OF`.
+        time: Option<String>,
     },
     /// `ALTER TABLE` and `ALTER VIEW`.
     Alter {
@@ -287,6 +315,8 @@ pub(crate) struct Insert {
     pub(crate) if_not_exists: bool,
     /// `REPLACE WHERE`.
     pub(crate) replace_where: Option<Expression>,
+    /// `WITH SCHEMA EVOLUTION`.
+    pub(crate) evolves: bool,
     /// The rows.
     pub(crate) query: Relation,
 }
@@ -317,8 +347,8 @@ pub(crate) enum InsertTarget {
 pub(crate) enum AlterAction {
     /// `RENAME TO`.
     Rename(Name),
-    /// `ADD COLUMNS`.
-    AddColumns(Vec<Field>),
+    /// `ADD COLUMNS`, each with the column that it comes after; an empty name stands for the beginning.
+    AddColumns(Vec<(Field, Option<String>)>),
     /// `DROP COLUMNS`.
     DropColumns {
         /// The columns.
@@ -348,6 +378,22 @@ pub(crate) enum AlterAction {
     SetLocation(String),
     /// `CLUSTER BY`; empty for `NONE`.
     ClusterBy(Vec<String>),
+    /// `ADD CONSTRAINT name CHECK (…)`.
+    AddConstraint {
+        /// The name.
+        name: String,
+        /// The condition.
+        check: Box<Expression>,
+        /// Its text.
+        text: String,
+    },
+    /// `DROP CONSTRAINT`.
+    DropConstraint {
+        /// The name.
+        name: String,
+        /// `IF EXISTS`.
+        if_exists: bool,
+    },
     /// `AS …` of a view.
     As {
         /// The query.
@@ -395,6 +441,18 @@ pub(crate) enum Describe {
         name: Name,
         /// `EXTENDED`.
         extended: bool,
+    },
+    /// The commits of a table.
+    History {
+        /// The table.
+        table: Name,
+        /// `LIMIT`.
+        limit: Option<usize>,
+    },
+    /// What a table is.
+    Detail {
+        /// The table.
+        table: Name,
     },
     /// A query.
     Query(Box<Relation>),
@@ -547,6 +605,9 @@ impl Parser<'_> {
             Some("UPDATE") => self.update(),
             Some("DELETE") => self.delete(),
             Some("TRUNCATE") => self.truncate(),
+            Some("OPTIMIZE") => self.optimize(),
+            Some("VACUUM") => self.vacuum(),
+            Some("RESTORE") => self.restore(),
             Some("ALTER") => self.alter(),
             Some("DESCRIBE" | "DESC") => self.describe(),
             Some("SHOW") => self.show(),

@@ -111,6 +111,9 @@ impl Parser<'_> {
             let name = if self.nth_is_string(0) { vec![self.cursor.string("a function")?] } else { self.function_name()? };
             return Ok(Statement::Describe(Describe::Function { name, extended }));
         }
+        if let Some(described) = self.described_table()? {
+            return Ok(described);
+        }
         if self.cursor.is("QUERY") && self.nth_is_any(1, &["SELECT", "WITH", "VALUES", "TABLE", "FROM"]) {
             self.cursor.advance();
         }

@@ -56,8 +56,25 @@ impl Parser<'_> {
             return Ok(AlterAction::As { query, text: self.text_since(mark).to_owned() });
         }
         if self.cursor.eat(&["ADD", "COLUMNS"]) || self.cursor.eat(&["ADD", "COLUMN"]) {
-            let columns = if self.is_token(&Token::LParen) { self.columns()? } else { self.comma_separated(Parser::added_column)? };
+            let columns = match self.is_token(&Token::LParen) {
+                true => self.parenthesized_list(Parser::added_column)?,
+                false => self.comma_separated(Parser::added_column)?,
+            };
             return Ok(AlterAction::AddColumns(columns));
+        }
+        if self.cursor.eat(&["ADD", "CONSTRAINT"]) {
+            let name = self.name("a constraint's name")?;
+            self.cursor.expect(&["CHECK"])?;
+            self.cursor.expect_token(&Token::LParen)?;
+            let mark = self.cursor.mark();
+            let check = Box::new(self.expression()?);
+            let text = self.text_since(mark).to_owned();
+            self.cursor.expect_token(&Token::RParen)?;
+            return Ok(AlterAction::AddConstraint { name, check, text });
+        }
+        if self.cursor.eat(&["DROP", "CONSTRAINT"]) {
+            let if_exists = self.cursor.eat(&["IF", "EXISTS"]);
+            return Ok(AlterAction::DropConstraint { name: self.name("a constraint's name")?, if_exists });
         }
         if self.cursor.eat(&["DROP", "COLUMNS"]) || self.cursor.eat(&["DROP", "COLUMN"]) {
             let if_exists = self.cursor.eat(&["IF", "EXISTS"]);
@@ -78,15 +95,17 @@ impl Parser<'_> {
         Err(self.cursor.expected("RENAME, ADD COLUMNS, DROP COLUMNS, ALTER COLUMN, SET TBLPROPERTIES or SET LOCATION"))
     }
 
-    fn added_column(&mut self) -> Result<arrow::datatypes::Field, Diagnostic> {
+    fn added_column(&mut self) -> Result<(arrow::datatypes::Field, Option<String>), Diagnostic> {
         let name = self.names("a column's name")?.join(".");
         let field = self.column_type(&name)?;
-        if self.cursor.eat(&["AFTER"]) {
-            self.names("a column's name")?;
+        let after = if self.cursor.eat(&["AFTER"]) {
+            Some(self.names("a column's name")?.join("."))
+        } else if self.cursor.eat(&["FIRST"]) {
+            Some(String::new())
         } else {
-            self.cursor.eat(&["FIRST"]);
-        }
-        Ok(field)
+            None
+        };
+        Ok((field, after))
     }
 
     fn altered_column(&mut self) -> Result<AlterAction, Diagnostic> {
