@@ -85,25 +85,42 @@ class Runner:
             return df.groupBy(call.by).agg(*columns)
         return df.select(*columns)
 
+    def table(self, df):
+        """The rows and the schema of a frame, in one request. Intervals of months come as text: Python has no values for them."""
+        from pyspark.errors import PySparkException
+        from pyspark.sql.conversion import ArrowTableToRowsConversion
+        from pyspark.sql.types import CalendarIntervalType, YearMonthIntervalType
+
+        def has_months(schema):
+            return any(isinstance(field.dataType, (CalendarIntervalType, YearMonthIntervalType)) for field in schema)
+
+        try:
+            table, schema = df._to_table()
+        except PySparkException:
+            raise
+        except Exception:  # noqa: BLE001 - what Arrow cannot read is found out below
+            schema = df.schema
+            if not has_months(schema):
+                raise
+        if has_months(schema):
+            names = [f"c{i}" for i in range(len(schema))]
+            df = df.toDF(*names).selectExpr(*[f"CAST({name} AS STRING)" for name in names])
+            table, texts = df._to_table()
+            return ArrowTableToRowsConversion.convert(table, texts), schema
+        return ArrowTableToRowsConversion.convert(table, schema), schema
+
     def outcome(self, call):
         from pyspark.errors import PySparkException
-        from pyspark.sql.types import CalendarIntervalType, YearMonthIntervalType
 
         for key, value in call.conf:
             self.spark.conf.set(key, value)
         try:
-            df = self.frame(call)
-            schema = df.schema
+            table, schema = self.table(self.frame(call))
             for field in schema.fields:
                 field.metadata = {}
             out = {"schema": json.loads(schema.json())["fields"]}
             if not call.types_only:
-                if any(isinstance(field.dataType, (CalendarIntervalType, YearMonthIntervalType)) for field in schema):
-                    # Python has no values for them.
-                    df = df.toDF(*[f"c{i}" for i in range(len(schema))]).selectExpr(*[f"CAST(c{i} AS STRING)" for i in range(len(schema))])
-                out["rows"] = [[encoded(value) for value in row] for row in df.collect()]
-            else:
-                df.collect()
+                out["rows"] = [[encoded(value) for value in row] for row in table]
             return out
         except PySparkException as error:
             return {"error": error.getCondition() or type(error).__name__, "sqlstate": error.getSqlState()}
@@ -189,7 +206,9 @@ def served_by_spark(master):
         port = free.getsockname()[1]
     conf = SparkConf().setMaster(master).set("spark.ui.enabled", "false").set("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
     conf.set("spark.connect.grpc.binding.port", str(port)).set("spark.sql.artifact.isolation.enabled", "true")
-    SparkSession(SparkContext(conf=conf))
+    context = SparkContext(conf=conf)
+    context.setLogLevel("OFF")
+    SparkSession(context)
     return f"sc://127.0.0.1:{port}"
 
 

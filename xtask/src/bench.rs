@@ -6,12 +6,14 @@ use crate::process::{Outcome, cargo, root, run, target_dir};
 use crate::{packages, python};
 
 /// Builds the benchmark and runs it. `--no-spark` leaves Spark out; everything else goes to the benchmark: `--quick`,
-/// `--only micro-batch,ingest,startup`. With `state` or `nexmark` as its first word it runs the programs of that name in `bench/python`.
+/// `--only micro-batch,ingest,startup`. With `state`, `nexmark` or `connect` as its first
+/// word it runs the programs of that name in `bench/python`.
 pub fn bench(args: &[String]) -> Outcome {
     run(cargo().args(["build", "--workspace", "--locked", "--quiet"]))?;
     match args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("state", rest)) => return programs("stateful.py", rest),
         Some(("nexmark", rest)) => return nexmark(rest),
+        Some(("connect", rest)) => return programs("connect.py", rest),
         _ => {}
     }
     let mut command = Command::new(target_dir().join("debug/millstream-bench"));

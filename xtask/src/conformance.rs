@@ -17,7 +17,7 @@ pub fn conformance(arguments: &[String]) -> Outcome {
     let write = arguments.iter().any(|argument| argument == "--write");
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).filter(|argument| *argument != "--write").collect();
     if !arguments.is_empty() {
-        let server = Server::start(&python, "conformance")?;
+        let server = Server::start("conformance", Some(&python))?;
         return run(&mut runner(&python, &server, &arguments, &target_dir().join("conformance/report.json")));
     }
     let verdicts = all(&python)?;
@@ -34,7 +34,7 @@ pub fn conformance(arguments: &[String]) -> Outcome {
     // A case that a busy machine made too slow may try again, alone.
     for name in lost(&verdicts) {
         let report = target_dir().join("conformance/again.json");
-        let server = Server::start(&python, "conformance")?;
+        let server = Server::start("conformance", Some(&python))?;
         let _ = run(&mut runner(&python, &server, &["-k", &name], &report));
         failing.extend(lost(&read(&report)?));
     }
@@ -56,7 +56,7 @@ fn all(python: &Path) -> Outcome<Vec<(String, bool)>> {
     for area in areas {
         let report = target_dir().join(format!("conformance/{area}.json"));
         let _ = std::fs::remove_file(&report);
-        let server = Server::start(python, "conformance")?;
+        let server = Server::start("conformance", Some(python))?;
         // The runner fails when a case does; which ones may is decided with the table.
         let _ = run(&mut runner(python, &server, &["-k", &format!("{area}.")], &report));
         verdicts.extend(read(&report)?);
@@ -67,7 +67,7 @@ fn all(python: &Path) -> Outcome<Vec<(String, bool)>> {
 fn runner(python: &Path, server: &Server, arguments: &[&str], report: &Path) -> Command {
     let mut command = Command::new(python);
     command.arg(root().join("tests/conformance/run.py")).args(["--timeout", "60", "--json"]).arg(report);
-    command.args(["--remote", &server.remote()]).args(arguments);
+    command.args(["--remote", server.remote()]).args(arguments);
     command
 }
 

@@ -28,7 +28,7 @@ pub fn examples(arguments: &[String]) -> Outcome {
         let out = programs(&python, Engine::Spark)?;
         verify(&out, if flag("--record") { "record" } else { "compare" })?;
     }
-    let server = Server::start(&python, "examples/server")?;
+    let server = Server::start("examples/server", Some(&python))?;
     let out = programs(&python, Engine::Millstream(&server))?;
     verify(&out, "compare")
 }
@@ -51,7 +51,7 @@ fn programs(python: &Path, engine: Engine<'_>) -> Outcome<PathBuf> {
         let mut command = Command::new(python);
         command.arg("-B").arg(&program).arg("--out").arg(&out).env("PYSPARK_PYTHON", python);
         if let Engine::Millstream(server) = engine {
-            command.args(["--remote", &server.remote()]);
+            command.args(["--remote", server.remote()]);
         }
         run(&mut command)?;
     }

@@ -4,6 +4,7 @@
 
 mod bench;
 mod check;
+mod clients;
 mod conformance;
 mod demo;
 mod drill;
@@ -32,9 +33,10 @@ cargo xtask <task>
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
   torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
   conformance  recorded behaviour of Spark against our server: [-k TEXT] [--write]
+  clients   PySpark 4.0 to 4.3 and the Rust client, kills and load: [--full] [--only pyspark,rust,faults,load]
   interop   hand a query from Spark to Millstream and back
   examples  the PySpark programs on our server, their tables compared with Spark's: [--with-spark] [--record]
-  bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]
+  bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]; or `bench connect [--quick] [--no-spark]`
   gen       write the documents that come from the code
 ";
 
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         "drill" => drill::drill(rest),
         "torture" => torture::torture(rest),
         "interop" => interop::interop(),
+        "clients" => clients::clients(rest),
         "conformance" => conformance::conformance(rest),
         "examples" => examples::examples(rest),
         "bench" => bench::bench(rest),

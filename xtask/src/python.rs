@@ -28,3 +28,17 @@ pub const SPARK: &[&str] = &["pyspark[connect]==4.2.0", "pandas<3", "pyarrow==21
 
 /// Flink with its SQL engine.
 pub const FLINK: &[&str] = &["apache-flink==2.3.0"];
+
+/// A version of PySpark's Connect client, and the packages that are it.
+pub type Client = (&'static str, &'static [&'static str]);
+
+/// The client that scripts of ours are written for.
+pub const CLIENT: Client = ("4.2.0", &["pyspark-client==4.2.0", "pandas<3", "pyarrow==21.0.0"]);
+
+/// Every client that has to work. That of 4.3 comes only with all of Spark.
+pub const CLIENTS: &[Client] = &[
+    ("4.0.4", &["pyspark-client==4.0.4", "pandas<3", "pyarrow==21.0.0"]),
+    ("4.1.3", &["pyspark-client==4.1.3", "pandas<3", "pyarrow==21.0.0"]),
+    CLIENT,
+    ("4.3.0", &["pyspark[connect]==4.3.0", "pandas<3", "pyarrow==21.0.0"]),
+];

@@ -14,6 +14,7 @@ use datafusion::scalar::ScalarValue;
 use millstream_core::Result;
 
 use crate::from_datafusion;
+use crate::stateful::Arbitrary;
 
 /// The time of the batch that runs now, shared between the loop, which sets it, and the plan, which reads it.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +26,8 @@ impl BatchTime {
         self.0.store(epoch_ms, Ordering::Release);
     }
 
-    fn get(&self) -> i64 {
+    /// The time, milliseconds since the epoch.
+    pub(crate) fn get(&self) -> i64 {
         self.0.load(Ordering::Acquire)
     }
 }
@@ -123,12 +125,15 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     Ok(())
 }
 
-/// The same plan with every such function reading `time`.
+/// The same plan with every such function, and every program that keeps state, reading `time`.
 ///
 /// # Errors
 /// Those of DataFusion's plan rewriting.
 pub(crate) fn bind(plan: LogicalPlan, time: &BatchTime) -> Result<LogicalPlan> {
     let bound = plan.transform_up_with_subqueries(|node| {
+        if let Some(arbitrary) = Arbitrary::of(&node) {
+            return Ok(Transformed::yes(arbitrary.at(time).into_plan()));
+        }
         node.map_expressions(|expr| {
             expr.transform_up(|expr| match expr {
                 Expr::ScalarFunction(mut function) => match function.func.inner().downcast_ref::<BatchTimeFunction>() {

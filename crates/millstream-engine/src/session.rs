@@ -1,14 +1,14 @@
 //! A session: names, functions and settings for planning, and the queries that it runs.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
@@ -97,6 +97,13 @@ pub struct Session {
     options: Arc<SessionOptions>,
     active: Arc<Mutex<Vec<StreamingQuery>>>,
     listeners: Arc<Mutex<Vec<Arc<dyn QueryListener>>>>,
+    planning: Arc<OnceLock<Planning>>,
+}
+
+/// The context as plans see it. Copying it for each plan would cost more than planning and running a small query.
+struct Planning {
+    state: SessionState,
+    tasks: Arc<TaskContext>,
 }
 
 impl fmt::Debug for Session {
@@ -148,12 +155,22 @@ impl Session {
             options: Arc::new(options),
             active: Arc::default(),
             listeners: Arc::default(),
+            planning: Arc::default(),
         })
     }
 
-    /// DataFusion's context: register tables and functions here, and plan with it.
+    /// DataFusion's context: register tables here, and functions and rules before the first plan is made.
     pub fn context(&self) -> &SessionContext {
         &self.context
+    }
+
+    /// The context's functions, rules and settings, as they were when the first plan was made.
+    pub fn state(&self) -> &SessionState {
+        &self.planning().state
+    }
+
+    fn planning(&self) -> &Planning {
+        self.planning.get_or_init(|| Planning { state: self.context.state(), tasks: self.context.task_ctx() })
     }
 
     /// The connectors.
@@ -258,8 +275,8 @@ impl Session {
         let min_batches_to_retain = request.settings.min_batches_to_retain.unwrap_or(self.options.min_batches_to_retain);
         launch(Launch {
             request,
-            state: self.context.state(),
-            context: self.context.task_ctx(),
+            state: self.state().clone(),
+            context: self.planning().tasks.clone(),
             runner: self.runner.clone(),
             clock: self.registry.clock.clone(),
             ids: self.registry.ids.clone(),
@@ -302,7 +319,7 @@ impl Session {
             return Ok(None);
         }
         let plan = fill(&prepared, timestamp_ms).await?;
-        let parts = self.runner.run(plan, self.context.task_ctx(), sink.clone(), batch.clone(), CancellationToken::new()).await?;
+        let parts = self.runner.run(plan, self.planning().tasks.clone(), sink.clone(), batch.clone(), CancellationToken::new()).await?;
         let input_rows = prepared.inputs.iter().map(|input| input.feed.rows()).sum();
         let committed = sink.commit(&batch, parts).await?;
         Ok(Some(BatchWritten { committed, input_rows, expectations: prepared.checks.counts() }))
@@ -316,7 +333,7 @@ impl Session {
     pub async fn rows(&self, plan: LogicalPlan) -> Result<Rows> {
         let prepared = self.prepare_bounded(plan, &[], OutputMode::Append).await?;
         let plan = fill(&prepared, self.registry.clock.now_ms()).await?;
-        let batches = self.runner.rows(plan, self.context.task_ctx());
+        let batches = self.runner.rows(plan, self.planning().tasks.clone());
         Ok(Rows { schema: prepared.schema.clone(), batches, prepared })
     }
 
@@ -341,7 +358,7 @@ impl Session {
 
     async fn prepare(&self, plan: LogicalPlan, expectations: &[Expectation], mode: OutputMode) -> Result<PreparedPlan> {
         let preparation = Preparation {
-            state: &self.context.state(),
+            state: self.state(),
             clock: self.registry.clock.clone(),
             expectations,
             output: None,

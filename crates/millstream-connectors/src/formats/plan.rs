@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use millstream_core::{Error, Result};
+use millstream_core::{Error, Result, variant};
 
 /// A schema and options that were checked, for formats whose records have named fields.
 #[derive(Debug)]
@@ -126,5 +126,20 @@ impl<O> Plan<O> {
     /// The type of a column of the schema.
     pub fn data_type(&self, column: usize) -> &DataType {
         self.schema.fields().get(column).map_or(&DataType::Null, |field| field.data_type())
+    }
+}
+
+/// Checks that a schema has nothing but the column that takes whole records as variants, and perhaps the one for malformed records.
+///
+/// # Errors
+/// Spark's exception has no condition.
+pub fn check_single_variant(schema: &Schema, name: &str, corrupt_record: &str) -> Result<()> {
+    let mut data = schema.fields().iter().filter(|field| field.name() != corrupt_record);
+    match (data.next(), data.next()) {
+        (Some(field), None) if field.name() == name && *field.data_type() == variant::data_type() => Ok(()),
+        _ => Err(Error::invalid(
+            "IllegalArgumentException",
+            format!("the option singleVariantColumn asks for one column '{name}' of the type variant, but the schema has other ones"),
+        )),
     }
 }

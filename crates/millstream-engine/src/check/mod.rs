@@ -2,6 +2,7 @@
 //!
 //! Rules and conditions: `reference/spark-semantics.md` §1.5, measured on Spark 4.2.
 
+mod arbitrary;
 mod join;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -12,7 +13,7 @@ use millstream_core::sink::OutputMode;
 use millstream_core::{Error, Result};
 
 use crate::plan::is_streaming;
-use crate::stateful::{Deduplicate, SessionWindow, event_time_delay};
+use crate::stateful::{Arbitrary, Deduplicate, SessionWindow, event_time_delay};
 use crate::{from_datafusion, to_datafusion};
 
 /// Spark's condition for most refusals of its checker; they share it and have no SQLSTATE.
@@ -35,11 +36,15 @@ pub(crate) fn check_with(plan: &LogicalPlan, mode: OutputMode, correctness: bool
     visit(plan, &mut subqueries)?;
     let aggregations = aggregations(plan)?;
     output_mode(&aggregations, mode)?;
-    let mut node = |node: &LogicalPlan| node_allowed(node, mode);
+    arbitrary::together(plan, mode)?;
+    let mut node = |node: &LogicalPlan| {
+        arbitrary::allowed(node, mode, &aggregations)?;
+        node_allowed(node, mode)
+    };
     visit_up(plan, &mut node)?;
-    if correctness && mode != OutputMode::Append {
+    if correctness {
         visit(plan, &mut |node| {
-            if is_stateful(node)? && emits_changes_below(node)? {
+            if is_stateful(node)? && emits_late_rows_below(node, mode)? {
                 return Err(unsupported(
                     "Detected pattern of possible 'correctness' issue due to global watermark. The query contains stateful operation which can \
                      emit rows older than the current watermark plus allowed late record delay, which are \"late rows\" in downstream stateful \
@@ -263,16 +268,16 @@ fn is_stateful(node: &LogicalPlan) -> Result<bool> {
         LogicalPlan::Join(join) => is_streaming(&join.left)? && is_streaming(&join.right)?,
         LogicalPlan::Extension(extension) => {
             let any = extension.node.as_any();
-            (any.is::<Deduplicate>() || any.is::<SessionWindow>()) && is_streaming(node)?
+            (any.is::<Deduplicate>() || any.is::<SessionWindow>() || any.is::<Arbitrary>()) && is_streaming(node)?
         }
         _ => aggregation(node)?.is_some(),
     })
 }
 
-/// Whether an operator below gives rows that change later.
-fn emits_changes_below(node: &LogicalPlan) -> Result<bool> {
+/// Whether an operator below gives rows that change later, or that can be older than the watermark.
+fn emits_late_rows_below(node: &LogicalPlan, mode: OutputMode) -> Result<bool> {
     for input in node.inputs() {
-        if !aggregations(input)?.is_empty() {
+        if (mode != OutputMode::Append && !aggregations(input)?.is_empty()) || arbitrary::times_out_by_event_time(input)? {
             return Ok(true);
         }
     }

@@ -126,7 +126,7 @@ impl BatchRun {
         timer.lap("getBatch");
         self.plan.time.set(batch.timestamp_ms);
         self.plan.checks.reset();
-        self.plan.flow.begin(batch.watermarks)?;
+        self.plan.flow.begin(batch.watermarks, batch.id)?;
         let late_rows = self.open_late_rows(&info);
         let physical = self.plan.reset()?;
         timer.lap("queryPlanning");

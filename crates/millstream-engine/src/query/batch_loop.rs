@@ -63,14 +63,17 @@ impl BatchLoop {
     /// Runs batches until the query ends.
     pub(super) async fn drive(mut self, resume: Resume) {
         let mut outcome = self.run_all(resume).await;
+        self.shared.enter("waiting until the last commit is durable");
         if let Err(error) = self.settle().await
             && outcome.is_ok()
         {
             outcome = Err(error);
         }
+        self.shared.enter("stopping sources");
         for bound in &self.run.plan.sources {
             bound.source.stop().await;
         }
+        self.shared.enter("stopping the sink");
         self.run.sink.stop().await;
         for beside in self.run.quarantine.iter().chain(&self.run.late_rows) {
             beside.stop().await;
@@ -152,12 +155,19 @@ impl BatchLoop {
         if !self.no_data_batches || !self.ran_any {
             return Ok(false);
         }
-        self.run.plan.flow.wants_another_batch(self.watermarks().evict_ms)
+        let due = self.due_ms().is_some_and(|due| due <= self.clock.now_ms());
+        Ok(due || self.run.plan.flow.wants_another_batch(self.watermarks().evict_ms)?)
+    }
+
+    /// When a batch without data has something to do because of the time of day. A query that ends with its data does not wait for that.
+    fn due_ms(&self) -> Option<i64> {
+        if self.trigger.is_finite() || !self.no_data_batches || !self.ran_any { None } else { self.run.plan.flow.due_ms() }
     }
 
     /// Looks at the sources and runs a batch if there is something new. Returns whether it did.
     async fn trigger_once(&mut self, started_ms: i64, unlimited: bool) -> Result<bool> {
         let look = self.shared.looks.fetch_add(1, Ordering::AcqRel) + 1;
+        self.shared.enter("looking at sources");
         let mut timer = self.timer();
         let mut end = Vec::with_capacity(self.start.len());
         for (index, bound) in self.run.plan.sources.iter().enumerate() {
@@ -206,11 +216,13 @@ impl BatchLoop {
             start: self.start.clone(),
             end: record.offsets,
         };
+        self.shared.enter("running a batch");
         let ran = self.run.run(&batch, &mut planned, &self.shared.live, &self.shared.stop, &mut timer).await;
         let mut outcome = match ran {
             Ok(outcome) => outcome,
             Err(error) => {
                 // No write of this run may be under way when the query has ended.
+                self.shared.enter("waiting until the plan of the batch is durable");
                 if !planned.is_finished() {
                     drop(durable(&mut planned).await);
                 }
@@ -337,12 +349,13 @@ impl BatchLoop {
         }
         let changed: Vec<_> = self.run.plan.sources.iter().map(|bound| bound.source.changed()).collect();
         let changed = async { if changed.is_empty() { future::pending().await } else { drop(select_all(changed).await) } };
-        let until_idle = (self.last_progress_ms.unwrap_or(started_ms) + self.idle_interval_ms).saturating_sub(self.clock.now_ms());
+        let idle = self.last_progress_ms.unwrap_or(started_ms) + self.idle_interval_ms;
+        let next = self.due_ms().map_or(idle, |due| due.min(idle)).saturating_sub(self.clock.now_ms());
         tokio::select! {
             () = self.shared.stop.cancelled() => {}
             () = self.shared.poke.notified() => {}
             () = changed => {}
-            () = self.clock.sleep(Duration::from_millis(u64::try_from(until_idle).unwrap_or(0))) => {}
+            () = self.clock.sleep(Duration::from_millis(u64::try_from(next).unwrap_or(0))) => {}
         }
     }
 

@@ -82,6 +82,7 @@ pub(crate) async fn launch(launch: Launch) -> Result<Launched> {
         caught_up: watch::Sender::new(0),
         poke: Notify::new(),
         stop: CancellationToken::new(),
+        phase: Mutex::new("opening sources and logs"),
     });
     Ok(Launched { shared, checkpoint, request, state, context, runner, clock, listeners })
 }

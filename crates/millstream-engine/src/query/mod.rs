@@ -33,6 +33,9 @@ pub(crate) use event_time::EventTimeFacts;
 pub use launch::QuerySettings;
 pub(crate) use launch::{FINGERPRINT, Launch, Launched, launch};
 
+/// A query that takes so long to stop says where it is: its disk may be stuck, or a function of the user.
+const SLOW_STOP: Duration = Duration::from_secs(10);
+
 /// Where a query keeps its checkpoint.
 #[derive(Clone, Debug)]
 pub struct CheckpointLocation {
@@ -161,9 +164,15 @@ pub(crate) struct Shared {
     /// Asks the loop to look again at once.
     pub(crate) poke: tokio::sync::Notify,
     pub(crate) stop: CancellationToken,
+    /// What the loop does or waits for, for whoever wonders why a query that was asked to stop does not end.
+    pub(crate) phase: Mutex<&'static str>,
 }
 
 impl Shared {
+    pub(crate) fn enter(&self, phase: &'static str) {
+        *self.phase.lock() = phase;
+    }
+
     pub(crate) fn say(&self, message: &str, data: bool, active: bool) {
         *self.status.lock() = QueryStatus { message: message.to_owned(), is_data_available: data, is_trigger_active: active };
     }
@@ -288,7 +297,12 @@ impl StreamingQuery {
     pub async fn stop(&self) {
         self.0.stop.cancel();
         self.0.poke.notify_one();
-        self.ended().await;
+        let mut waited = Duration::ZERO;
+        while tokio::time::timeout(SLOW_STOP, self.ended()).await.is_err() {
+            waited += SLOW_STOP;
+            let (query, phase) = (self.name().unwrap_or("unnamed"), *self.0.phase.lock());
+            tracing::warn!(query, run_id = %self.run_id(), phase, ?waited, "a query was asked to stop and has not ended");
+        }
     }
 
     /// Waits until the query has ended.

@@ -123,6 +123,12 @@ fn sources(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<usize>> {
     Some(all)
 }
 
+/// Whether there are only projections between a partial aggregation and its windows.
+fn only_projected(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let projects = as_node::<AggregateExec>(plan).is_some() || as_node::<ProjectionExec>(plan).is_some();
+    as_node::<SlidingExec>(plan).is_some() || (projects && plan.children().into_iter().all(only_projected))
+}
+
 /// The column of event time.
 fn timed_column(plan: &Arc<dyn ExecutionPlan>) -> Option<PhysicalExprRef> {
     let schema = plan.schema();
@@ -284,7 +290,8 @@ impl Binder {
     /// The rows counted that the operator leaves out because they are late, if they are rows of sources.
     fn count_late(&mut self, operator: usize, input: &Arc<dyn ExecutionPlan>, rule: Rule) -> DfResult<Arc<dyn ExecutionPlan>> {
         let Some(sources) = sources(input).filter(|sources| !sources.is_empty()) else { return Ok(input.clone()) };
-        let names = (0..input.schema().fields().len()).map(|index| lineage::name(input, index)).collect();
+        let plain = |index: usize| lineage::name(input, index).filter(|_| lineage::windows_of(input, index).is_none());
+        let names = (0..input.schema().fields().len()).map(plain).collect();
         let counter = Arc::new(LateCounter::new(operator, sources, names));
         self.late.push(counter.clone());
         Ok(Arc::new(LateRowsExec::new(originating(input)?, rule, counter)))
@@ -339,8 +346,9 @@ impl Binder {
                 None => Rule::Passed(key.clone()),
             })
         };
-        let multiplied = slicing.is_some_and(|slicing| sliced.is_none() && Some(slicing.position) == closing);
-        let exec = match multiplied {
+        // Below the windows rows are whole, and not yet there once for each window. A filter above would not be seen from there.
+        let by_window = slicing.is_some_and(|slicing| Some(slicing.position) == closing);
+        let exec = match by_window && (sliced.is_none() || only_projected(aggregate.input())) {
             true => self.counting_below_windows(number, exec)?,
             false => self.counting_below_partial(number, exec, rule)?,
         };
@@ -350,8 +358,9 @@ impl Binder {
     /// The operator with its late rows counted where they are not yet once for each of their windows.
     fn counting_below_windows(&mut self, number: usize, plan: Arc<dyn ExecutionPlan>) -> DfResult<Arc<dyn ExecutionPlan>> {
         let options = || ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        if let Some(sliding) = as_node::<SlidingExec>(&plan) {
-            let Some(time) = sliding.time() else { return Ok(plan) };
+        if let Some(sliding) = as_node::<SlidingExec>(&plan)
+            && let Some(time) = sliding.time()
+        {
             let input = self.count_late(number, sliding.input(), Rule::Windows(time.clone(), sliding.slide()))?;
             return plan.replace_children(vec![input], options());
         }

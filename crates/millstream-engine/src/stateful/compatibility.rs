@@ -8,7 +8,8 @@ use millstream_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::operator::Description;
+use super::arbitrary::check_properties;
+use super::operator::{Description, Operator};
 use super::table::TableSchema;
 
 /// What a commit record says about one operator.
@@ -69,20 +70,29 @@ impl OperatorFacts {
         &self.variant
     }
 
+    /// Of an operator as the query has it.
     pub(crate) fn of(description: &Description) -> Self {
+        let tables = description.tables.iter().map(TableFacts::of).collect();
+        OperatorFacts { name: description.name.to_owned(), variant: description.variant.clone(), tables }
+    }
+
+    /// Of an operator with all that it keeps, which may be more than the query knows of.
+    pub(crate) fn kept_by(operator: &Operator) -> Self {
+        let tables = operator.with_core(|core| core.tables().iter().map(|table| TableFacts::of(table.schema())).collect());
+        OperatorFacts { tables, ..Self::of(&operator.description) }
+    }
+}
+
+impl TableFacts {
+    fn of(table: &TableSchema) -> Self {
         let types = |fields: &[FieldRef]| fields.iter().map(|field| field.data_type().to_string()).collect();
         let names = |fields: &[FieldRef]| fields.iter().map(|field| field.name().clone()).collect();
-        let table = |table: &TableSchema| TableFacts {
-            name: table.name.to_owned(),
+        TableFacts {
+            name: table.name.to_string(),
             key: types(&table.key),
             value: types(&table.value),
             key_names: names(&table.key),
             value_names: names(&table.value),
-        };
-        OperatorFacts {
-            name: description.name.to_owned(),
-            variant: description.variant.clone(),
-            tables: description.tables.iter().map(table).collect(),
         }
     }
 }
@@ -108,9 +118,14 @@ pub(crate) fn check(stored: &[OperatorFacts], current: &[OperatorFacts]) -> Resu
         ));
     }
     for (old, new) in stored.iter().zip(current) {
+        let processor = check_properties(&old.variant, &new.variant)?;
         for old_table in &old.tables {
-            // Windows that overlap are kept in slices, and those cannot be read as anything else.
             let Some(new_table) = new.tables.iter().find(|table| table.name == old_table.name) else {
+                // A variable that is not declared any more is kept.
+                if processor {
+                    continue;
+                }
+                // Windows that overlap are kept in slices, and those cannot be read as anything else.
                 return Err(changed("KEY", &new.name, &old_table.key, &[]));
             };
             if old_table.key != new_table.key {

@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::compatibility::{self, OperatorFacts};
 use super::flow::TimeFlow;
 use super::operator::{Core, Operator};
-use super::table::StateTable;
+use super::table::{StateTable, TableSchema};
 use crate::from_datafusion;
 
 /// The fact that describes the operators.
@@ -40,7 +40,7 @@ pub(crate) fn changes(flow: &TimeFlow, batch: u64) -> Result<Option<Vec<u8>>> {
     let mut sections = Vec::new();
     for (number, operator) in flow.operators.iter().enumerate() {
         operator
-            .with_tables(|tables| tables.into_iter().try_for_each(|table| changed(number, table, &mut sections)))
+            .with_core(|core| core.tables().into_iter().try_for_each(|table| changed(number, table, &mut sections)))
             .map_err(from_datafusion)?;
     }
     // The first batch always has a file, by which the folder can be missed.
@@ -51,7 +51,7 @@ fn changed(operator: usize, table: &mut StateTable, sections: &mut Vec<Section>)
     let Some(changes) = table.take_changes()? else { return Ok(()) };
     for (rows, change) in [(changes.puts, Change::Put), (changes.removes, Change::Remove)] {
         if rows.num_rows() > 0 {
-            sections.push(section(operator, table.schema().name, change, &[rows])?);
+            sections.push(section(operator, &table.schema().name, change, &[rows])?);
         }
     }
     Ok(())
@@ -69,7 +69,20 @@ fn section(operator: usize, table: &str, change: Change, rows: &[RecordBatch]) -
 }
 
 /// Puts the rows of a section into the tables of its operator.
-fn apply(name: &str, section: &Section, tables: &mut [&mut StateTable]) -> Result<()> {
+fn apply(name: &str, section: &Section, core: &mut dyn Core) -> Result<()> {
+    let within = |error| from_datafusion(error).within(format!("state file {name}"));
+    if core.tables().iter().all(|table| table.schema().name != section.table) {
+        let columns = StreamReader::try_new(section.payload.as_slice(), None).map_err(|error| within(error.into()))?.schema();
+        // What was removed from a table that is not there is not there.
+        if section.change == Change::Remove {
+            return Ok(());
+        }
+        let schema = TableSchema::of_changes(&section.table, &columns).ok_or_else(|| foreign(name, section))?;
+        if !core.keep(schema).map_err(within)? {
+            return Err(foreign(name, section));
+        }
+    }
+    let mut tables = core.tables();
     let table = tables.iter_mut().find(|table| table.schema().name == section.table).ok_or_else(|| foreign(name, section))?;
     let mut apply = || {
         for rows in StreamReader::try_new(section.payload.as_slice(), None)? {
@@ -80,7 +93,7 @@ fn apply(name: &str, section: &Section, tables: &mut [&mut StateTable]) -> Resul
         }
         Ok::<_, DataFusionError>(())
     };
-    apply().map_err(|error| from_datafusion(error).within(format!("state file {name}")))
+    apply().map_err(within)
 }
 
 fn foreign(name: &str, section: &Section) -> Error {
@@ -176,7 +189,7 @@ impl Snapshots {
         self.changes.extend(files.iter().cloned());
         let manifest = StateManifest { key_groups: KEY_GROUPS, base: self.base, snapshot: self.snapshot.clone(), changes: files };
         manifest.put_into(record)?;
-        let operators: Vec<OperatorFacts> = flow.operators.iter().map(|operator| OperatorFacts::of(&operator.description)).collect();
+        let operators: Vec<OperatorFacts> = flow.operators.iter().map(|operator| OperatorFacts::kept_by(operator)).collect();
         facts::put(record, OPERATORS, &operators)
     }
 
@@ -226,7 +239,7 @@ fn restore(flow: &TimeFlow, name: &str, bytes: &[u8]) -> Result<()> {
     let (_, sections) = blocks::decode(name, bytes)?;
     for section in sections {
         let operator = flow.operators.get(section.operator).ok_or_else(|| foreign(name, &section))?;
-        operator.with_tables(|mut tables| apply(name, &section, &mut tables))?;
+        operator.with_core(|core| apply(name, &section, core))?;
     }
     Ok(())
 }
@@ -235,16 +248,15 @@ fn restore(flow: &TimeFlow, name: &str, bytes: &[u8]) -> Result<()> {
 fn compact(operators: &[Arc<Operator>], files: &[(&str, &[u8])], batch: u64) -> Result<Vec<u8>> {
     let mut cores: Vec<Box<dyn Core>> =
         operators.iter().map(|operator| operator.empty_core()).collect::<DfResult<_>>().map_err(from_datafusion)?;
-    let mut tables: Vec<Vec<&mut StateTable>> = cores.iter_mut().map(|core| core.tables()).collect();
     for (name, bytes) in files {
         let (_, sections) = blocks::decode(name, bytes)?;
         for section in sections {
-            apply(name, &section, tables.get_mut(section.operator).ok_or_else(|| foreign(name, &section))?)?;
+            apply(name, &section, cores.get_mut(section.operator).ok_or_else(|| foreign(name, &section))?.as_mut())?;
         }
     }
     let mut sections = Vec::new();
-    for (number, tables) in tables.iter().enumerate() {
-        for table in tables {
+    for (number, core) in cores.iter_mut().enumerate() {
+        for table in core.tables() {
             let mut rows = Vec::new();
             let mut collect = |piece| {
                 rows.push(piece);
@@ -252,7 +264,7 @@ fn compact(operators: &[Arc<Operator>], files: &[(&str, &[u8])], batch: u64) -> 
             };
             table.snapshot(SNAPSHOT_ROWS, &mut collect).map_err(from_datafusion)?;
             if !rows.is_empty() {
-                sections.push(section(number, table.schema().name, Change::Put, &rows).map_err(from_datafusion)?);
+                sections.push(section(number, &table.schema().name, Change::Put, &rows).map_err(from_datafusion)?);
             }
         }
     }

@@ -167,12 +167,13 @@ impl ExecutionPlan for StatefulExec {
             Binding::Query(operator) => operator.clone(),
             Binding::Once(new) => {
                 let operator = new()?;
-                operator.begin(super::BEGINNING);
+                operator.begin(super::BEGINNING, 0);
                 operator
             }
         };
-        let inputs = self.inputs.iter().map(|input| input.execute(0, context.clone())).collect::<DfResult<Vec<_>>>()?;
-        let run = Run { operator, inputs: inputs.into_iter().enumerate().collect(), ready: VecDeque::new(), finished: false };
+        let needed = self.inputs.iter().enumerate().filter(|(index, _)| operator.reads(*index));
+        let inputs = needed.map(|(index, input)| Ok((index, input.execute(0, context.clone())?))).collect::<DfResult<_>>()?;
+        let run = Run { operator, inputs, ready: VecDeque::new(), finished: false };
         let rows = stream::try_unfold(run, |mut run| async move { Ok(run.next().await?.map(|rows| (rows, run))) });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
@@ -202,7 +203,7 @@ impl Run {
             } else if self.finished {
                 return Ok(None);
             } else {
-                self.operator.finish(&mut out)?;
+                self.operator.finish(&mut out).await?;
                 self.finished = true;
             }
             self.ready.extend(out);

@@ -173,8 +173,8 @@ fn functions(aggregate: &AggregateExec) -> String {
     functions.collect::<Vec<_>>().join(", ")
 }
 
-/// The aspects of a deduplication by the columns at these places.
-pub(crate) fn deduplication(input: &Arc<dyn ExecutionPlan>, keys: &[usize]) -> Aspects {
+/// The aspects of an operator by the columns at these places, such as a deduplication.
+pub(crate) fn by_keys(input: &Arc<dyn ExecutionPlan>, keys: &[usize]) -> Aspects {
     let keys: Vec<String> = keys.iter().map(|key| lineage::column(input, *key)).collect();
     Aspects::from([("keys".to_owned(), keys.join(", "))])
 }

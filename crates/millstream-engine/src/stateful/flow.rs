@@ -60,11 +60,11 @@ impl TimeFlow {
         self.operators.is_empty() && self.event_times.is_empty()
     }
 
-    /// Starts a batch whose watermark is `evict_ms`, after one whose watermark was `late_ms`.
+    /// Starts the batch of this number, whose watermark is `evict_ms`, after one whose watermark was `late_ms`.
     ///
     /// # Errors
     /// `_LEGACY_ERROR_TEMP_3076` when the watermark is defined anew above another.
-    pub(crate) fn begin(&self, time: Watermarks) -> Result<()> {
+    pub(crate) fn begin(&self, time: Watermarks, batch: u64) -> Result<()> {
         let evict = self.inputs(time.evict_ms)?;
         let late = if self.propagate { self.inputs(time.late_ms)? } else { evict.clone() };
         for counter in &self.late {
@@ -73,7 +73,7 @@ impl TimeFlow {
         let passed_ms = if self.propagate { time.late_ms } else { time.evict_ms };
         self.event_times.iter().for_each(|event_time| event_time.begin(passed_ms));
         for ((operator, late_ms), evict_ms) in self.operators.iter().zip(late).zip(evict) {
-            operator.begin(Watermarks { late_ms, evict_ms });
+            operator.begin(Watermarks { late_ms, evict_ms }, batch);
         }
         Ok(())
     }
@@ -102,6 +102,11 @@ impl TimeFlow {
     pub(crate) fn wants_another_batch(&self, watermark_ms: i64) -> Result<bool> {
         let inputs = self.inputs(watermark_ms)?;
         Ok(self.operators.iter().zip(inputs).any(|(operator, input_ms)| operator.wants_another_batch(input_ms)))
+    }
+
+    /// When a batch without data would do something because of the time of the batch, milliseconds.
+    pub(crate) fn due_ms(&self) -> Option<i64> {
+        self.operators.iter().filter_map(|operator| operator.due_ms()).min()
     }
 
     /// The largest event time (microseconds) that each watermark node saw in the batch.
@@ -149,7 +154,7 @@ impl TimeFlow {
                 if let Some(slot) = inputs.get_mut(*index) {
                     *slot = input;
                 }
-                Ok(Some(self.operators.get(*index).map_or(input, |operator| operator.output_watermark(input))))
+                Ok(self.operators.get(*index).map_or(Some(input), |operator| operator.output_watermark(input)))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Event time and operators that keep state from batch to batch.
 //!
-//! Four operators have logical nodes of their own: [`Watermark`], [`Deduplicate`], [`SlidingWindow`] and [`SessionWindow`]. Aggregations, joins, limits and
+//! Five operators have logical nodes of their own: [`Watermark`], [`Deduplicate`], [`SlidingWindow`], [`SessionWindow`] and [`Arbitrary`]. Aggregations, joins, limits and
 //! `DISTINCT` are DataFusion's own nodes, and keep state when their input is a stream.
 //!
 //! A column is event time where its field has the metadata [`WATERMARK_DELAY`]. DataFusion carries a field's metadata through columns and
@@ -11,6 +11,7 @@
 
 mod accumulate;
 mod aggregate;
+pub mod arbitrary;
 mod bind;
 mod compatibility;
 mod deduplicate;
@@ -45,7 +46,8 @@ pub(crate) use fingerprint::Fingerprint;
 pub(crate) use flow::TimeFlow;
 pub(crate) use join::bounds::join_is_bounded;
 pub(crate) use lateness::{LateRows, late_origins, late_rows_schema};
-pub use logical::{Deduplicate, SessionWindow, Slide, SlidingWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay};
+pub(crate) use logical::Program;
+pub use logical::{Arbitrary, Deduplicate, SessionWindow, Slide, SlidingWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay};
 pub(crate) use planner::StatefulPlanner;
 pub(crate) use rewrite::{allowed, parts, rewrite};
 

@@ -1,15 +1,18 @@
 //! What every stateful operator is to the engine: something that takes rows, closes what time has passed, and has tables of state.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result as DfResult};
+use futures::future::{BoxFuture, FutureExt};
 use millstream_core::Error;
 use millstream_core::progress::StateOperatorProgress;
 use millstream_core::watermark::Watermarks;
 use parking_lot::Mutex;
 
+use super::refuse::RefuseCore;
 use super::table::{StateTable, TableSchema};
 use crate::to_datafusion;
 
@@ -17,6 +20,14 @@ use crate::to_datafusion;
 ///
 /// A batch pushes all its rows and then finishes; a query that runs continuously can push for as long as an epoch lasts.
 pub(crate) trait Core: Debug + Send {
+    /// Starts the batch of this number.
+    fn begin(&mut self, _: u64) {}
+
+    /// Whether the batch that has begun needs the rows of the input at this index.
+    fn reads(&self, _: usize) -> bool {
+        true
+    }
+
     /// Takes rows of the input at this index; `emit` is given what can leave at once.
     ///
     /// # Errors
@@ -29,30 +40,50 @@ pub(crate) trait Core: Debug + Send {
     /// As [`Core::push`].
     fn finish(&mut self, time: Watermarks, emit: &mut dyn FnMut(RecordBatch)) -> DfResult<()>;
 
+    /// Ends the batch, for a core that waits for another process. Others end as [`Core::finish`] says.
+    fn finish_waiting<'a>(&'a mut self, time: Watermarks, emit: &'a mut (dyn FnMut(RecordBatch) + Send)) -> BoxFuture<'a, DfResult<()>> {
+        async move { self.finish(time, emit) }.boxed()
+    }
+
     /// What the batch did so far.
     fn counts(&self) -> Counts;
 
-    /// The tables, always in the same order.
-    fn tables(&mut self) -> Vec<&mut StateTable>;
-
-    /// Rows in state, as Spark would count them.
+    /// Rows in state, as Spark counts them.
     fn rows(&mut self) -> u64 {
         self.tables().iter().map(|table| table.len()).sum()
     }
+
+    /// Further counts of the batch, under Spark's names.
+    fn metrics(&mut self) -> BTreeMap<String, i64> {
+        BTreeMap::new()
+    }
+
+    /// The tables, always in the same order.
+    fn tables(&mut self) -> Vec<&mut StateTable>;
 
     /// Tells what the state that was loaded means, by [`Description::variant`] of the operator that wrote it.
     fn adopt(&mut self, variant: &str) {
         let _ = variant;
     }
 
-    /// The input watermark of operators above, given this one's input watermark, milliseconds.
-    fn output_watermark(&self, input_ms: i64) -> i64 {
-        input_ms
+    /// Keeps a table of the checkpoint that is none of this core's. Says whether it does.
+    fn keep(&mut self, _: TableSchema) -> DfResult<bool> {
+        Ok(false)
+    }
+
+    /// The input watermark of operators above, given this one's input watermark, milliseconds; `None` when its rows are not in event time.
+    fn output_watermark(&self, input_ms: i64) -> Option<i64> {
+        Some(input_ms)
     }
 
     /// Whether a batch without data would do something, now that the input watermark has moved.
     fn wants_time_to_pass(&self) -> bool {
         true
+    }
+
+    /// When a batch without data would do something because of the time of the batch, milliseconds.
+    fn due_ms(&self) -> Option<i64> {
+        None
     }
 }
 
@@ -116,11 +147,17 @@ impl Operator {
         (self.new)()
     }
 
-    /// Starts a batch.
-    pub(crate) fn begin(&self, time: Watermarks) {
+    /// Starts the batch of this number.
+    pub(crate) fn begin(&self, time: Watermarks, batch: u64) {
         let mut state = self.state.lock();
         state.time = time;
         state.finished = false;
+        state.core.begin(batch);
+    }
+
+    /// Whether the batch needs the rows of an input.
+    pub(crate) fn reads(&self, input: usize) -> bool {
+        self.state.lock().core.reads(input)
     }
 
     /// Takes rows of an input.
@@ -130,13 +167,18 @@ impl Operator {
         state.core.push(input, rows, time, &mut |rows| out.push(rows))
     }
 
-    /// Ends the batch.
-    pub(crate) fn finish(&self, out: &mut Vec<RecordBatch>) -> DfResult<()> {
+    /// Ends the batch. A core that is dropped while it waits takes its state with it, and the query has ended.
+    pub(crate) async fn finish(&self, out: &mut Vec<RecordBatch>) -> DfResult<()> {
+        let (mut core, time) = {
+            let mut state = self.state.lock();
+            let away = RefuseCore { code: "INTERNAL_ERROR", message: format!("the state of {} is in use", self.description.name) };
+            (std::mem::replace(&mut state.core, Box::new(away)), state.time)
+        };
+        let finished = core.finish_waiting(time, &mut |rows| out.push(rows)).await;
         let mut state = self.state.lock();
-        let time = state.time;
-        state.core.finish(time, &mut |rows| out.push(rows))?;
-        state.finished = true;
-        Ok(())
+        state.core = core;
+        state.finished = finished.is_ok();
+        finished
     }
 
     /// Checks that the batch reached this operator to its end: a plan that stops early must not lose state.
@@ -148,7 +190,7 @@ impl Operator {
         Err(to_datafusion(Error::internal(format!("the operator {name} did not see its whole input. Please report this."))))
     }
 
-    pub(crate) fn output_watermark(&self, input_ms: i64) -> i64 {
+    pub(crate) fn output_watermark(&self, input_ms: i64) -> Option<i64> {
         self.state.lock().core.output_watermark(input_ms)
     }
 
@@ -158,31 +200,36 @@ impl Operator {
         input_ms > state.time.evict_ms && state.core.wants_time_to_pass()
     }
 
+    /// When a batch without data would do something because of the time of the batch, milliseconds.
+    pub(crate) fn due_ms(&self) -> Option<i64> {
+        self.state.lock().core.due_ms()
+    }
+
     /// Tells what the state that was loaded means.
     pub(crate) fn adopt(&self, variant: &str) {
         self.state.lock().core.adopt(variant);
     }
 
-    /// Works on the tables.
-    pub(crate) fn with_tables<T>(&self, work: impl FnOnce(Vec<&mut StateTable>) -> T) -> T {
-        work(self.state.lock().core.tables())
+    /// Works on the core between batches.
+    pub(crate) fn with_core<T>(&self, work: impl FnOnce(&mut dyn Core) -> T) -> T {
+        work(self.state.lock().core.as_mut())
     }
 
     /// The report of the batch.
     pub(crate) fn progress(&self, partitions: u64) -> StateOperatorProgress {
         let mut state = self.state.lock();
         let counts = state.core.counts();
-        let rows = state.core.rows();
         let bytes = state.core.tables().iter().map(|table| table.bytes()).sum();
         StateOperatorProgress {
             operator_name: self.description.name.to_owned(),
-            num_rows_total: rows,
+            num_rows_total: state.core.rows(),
             num_rows_updated: counts.updated,
             num_rows_removed: counts.removed,
             num_rows_dropped_by_watermark: counts.late,
             memory_used_bytes: bytes,
             num_shuffle_partitions: partitions,
             num_state_store_instances: partitions.saturating_mul(self.description.stores),
+            custom_metrics: state.core.metrics(),
             ..StateOperatorProgress::default()
         }
     }

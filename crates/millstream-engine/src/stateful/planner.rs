@@ -16,21 +16,25 @@ use datafusion::physical_expr::aggregate::LoweredAggregateBuilder;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use millstream_core::Error;
 use millstream_core::sink::OutputMode;
 
 use super::accumulate::Functions;
+use super::arbitrary::{GroupStateCore, Grouping, Processing, ProcessorCore, declared};
+use super::bind::reads_stream;
 use super::deduplicate::{DeduplicateCore, Deduplication};
 use super::event_time::EventTimeExec;
-use super::exec::{Binding, StatefulExec};
+use super::exec::{Binding, NewOperator, StatefulExec};
 use super::fingerprint::{self, Aspects};
 use super::limit::{self, LimitCore};
 use super::lineage;
-use super::logical::{Deduplicate, SessionWindow, SlidingWindow, StreamLimit, Watermark, event_time_delay};
+use super::logical::{Arbitrary, Deduplicate, Program, SessionWindow, SlidingWindow, StreamLimit, Watermark, event_time_delay};
 use super::operator::Operator;
 use super::session::{SessionCore, Sessions};
 use super::sliding::SlidingExec;
 use crate::custom::Custom;
 use crate::observe::{self, Observe};
+use crate::to_datafusion;
 
 /// DataFusion's planner, which also knows event time and state.
 #[derive(Debug)]
@@ -61,6 +65,9 @@ impl ExtensionPlanner for Nodes {
             let schema = custom.input_schema()?;
             let exprs = custom.exprs().iter().map(|expr| planner.create_physical_expr(expr, schema, session, context));
             return custom.lower(inputs, exprs.collect::<DfResult<_>>()?).map(Some);
+        }
+        if let Some(arbitrary) = node.downcast_ref::<Arbitrary>() {
+            return program(arbitrary, inputs).await.map(|plan| Some(Arc::new(plan) as Arc<dyn ExecutionPlan>));
         }
         let [input] = inputs else { return Ok(None) };
         let plan: Arc<dyn ExecutionPlan> = if let Some(watermark) = node.downcast_ref::<Watermark>() {
@@ -94,7 +101,7 @@ fn deduplication(node: &Deduplicate, input: &Arc<dyn ExecutionPlan>) -> DfResult
         let for_core = deduplication.clone();
         Operator::new(deduplication.description(), Box::new(move || Ok(Box::new(DeduplicateCore::new(for_core.clone())?))))
     };
-    let aspects = fingerprint::deduplication(input, &node.key_indices()?);
+    let aspects = fingerprint::by_keys(input, &node.key_indices()?);
     Ok(StatefulExec::new(label, vec![input.clone()], Binding::Once(Arc::new(new)), input.schema()).with_aspects(aspects))
 }
 
@@ -104,6 +111,40 @@ fn first_rows(node: &StreamLimit, input: &Arc<dyn ExecutionPlan>) -> StatefulExe
     let aspects = Aspects::from([("limit".to_owned(), count.to_string())]);
     let label = format!("globalLimit: {count}");
     StatefulExec::new(label, vec![input.clone()], Binding::Once(Arc::new(new)), input.schema()).with_aspects(aspects)
+}
+
+/// A program that keeps state, over the rows and the initial state.
+async fn program(node: &Arbitrary, inputs: &[Arc<dyn ExecutionPlan>]) -> DfResult<StatefulExec> {
+    let ([input, ..], [keys, ..]) = (inputs, node.keys.as_slice()) else {
+        return Err(to_datafusion(Error::internal("a program that keeps state has no input")));
+    };
+    let output = Arc::new(node.output().as_arrow().clone());
+    let label = format!("{}: keys={keys:?}", node.program.name());
+    let aspects = fingerprint::by_keys(input, keys);
+    let (input, keys, output_mode, time) = (input.schema(), keys.clone(), node.output_mode, node.time.clone());
+    let new: Arc<NewOperator> = match &node.program {
+        Program::Processor(runtime, time_mode) => {
+            // A batch query finds out what there is to remember while it runs.
+            let streams = inputs.iter().any(reads_stream);
+            let variables = if streams { declared(runtime.as_ref(), *time_mode).await.map_err(to_datafusion)? } else { Vec::new() };
+            let initial = inputs.get(1).zip(node.keys.get(1)).map(|(initial, keys)| (initial.schema(), keys.clone()));
+            let (runtime, time_mode, output) = (runtime.clone(), *time_mode, output.clone());
+            let processing = Processing { runtime, time_mode, output_mode, input, keys, initial, output, variables, time };
+            Arc::new(move || {
+                let for_core = processing.clone();
+                Operator::new(processing.description(), Box::new(move || Ok(Box::new(ProcessorCore::new(for_core.clone())?))))
+            })
+        }
+        Program::GroupState { function, timeout, state } => {
+            let (function, timeout, state, output) = (function.clone(), *timeout, state.clone(), output.clone());
+            let grouping = Grouping { function, timeout, output_mode, input, keys, state, output, time };
+            Arc::new(move || {
+                let for_core = grouping.clone();
+                Operator::new(grouping.description(), Box::new(move || Ok(Box::new(GroupStateCore::new(for_core.clone())?))))
+            })
+        }
+    };
+    Ok(StatefulExec::new(label, inputs.to_vec(), Binding::Once(new), output).with_aspects(aspects))
 }
 
 /// Lowers the expressions of one node.

@@ -16,7 +16,7 @@ use super::expression::Scope;
 use super::gather::Gathered;
 use super::project::contains_aggregate;
 use super::relation::{Analyzer, Node};
-use super::{Analyzed, Attribute, join, read, visit};
+use super::{Analyzed, Attribute, Leaves, join, read, visit};
 use crate::functions::{Settings, Typed};
 
 /// A relation that the engine reads, whose columns can be called by a name.
@@ -43,9 +43,15 @@ pub(crate) fn joined(left: Analyzed, right: Analyzed, kind: JoinType, condition:
 ///
 /// # Errors
 /// Spark's conditions of names, types and functions.
-pub(crate) fn resolved(expression: &Expression, columns: &[Attribute], settings: &Settings, state: &SessionState) -> Result<Typed> {
+pub(crate) fn resolved(
+    expression: &Expression,
+    columns: &[Attribute],
+    leaves: &dyn Leaves,
+    settings: &Settings,
+    state: &SessionState,
+) -> Result<Typed> {
     let gathered = Gathered { root: Relation::default(), sources: Vec::new() };
-    let analyzer = Analyzer::new(&gathered, settings, state, &[]);
+    let analyzer = Analyzer::new(&gathered, leaves, settings, state, &[]);
     analyzer.value(expression, &Scope { columns, ..Scope::default() })
 }
 

@@ -141,7 +141,7 @@ impl Attribute {
 }
 
 /// An internal name that no other column has.
-pub(super) fn fresh() -> String {
+pub(crate) fn fresh() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("#{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }

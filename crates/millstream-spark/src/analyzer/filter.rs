@@ -18,6 +18,7 @@ use super::relation::{Analyzer, Node};
 use super::time_window::windows_first;
 use super::{Attribute, visit};
 use crate::functions::aggregate::Aggregates;
+use crate::python::PythonFunction;
 
 impl Analyzer<'_> {
     pub(super) fn filter(&self, filter: &Filter, outer: Option<&Scope<'_>>) -> Result<Node> {
@@ -165,7 +166,11 @@ pub(super) fn aggregate_calls(expression: &mut Expression, calls: &mut Vec<Expre
         _ => None,
     };
     let is_aggregate = |name: &String| name.starts_with("__") || Aggregates::all().contains(&name.to_lowercase());
-    if name.is_some_and(is_aggregate) {
+    let of_user = match &expression.expr_type {
+        Some(ExprType::CommonInlineUserDefinedFunction(call)) => PythonFunction::of(call).is_ok_and(|function| function.is_aggregate()),
+        _ => false,
+    };
+    if of_user || name.is_some_and(is_aggregate) {
         calls.push(expression.clone());
         return;
     }

@@ -11,7 +11,9 @@ use millstream_core::{Error, Options, Result};
 use prost::Message;
 use spark_connect_proto::expression::ExprType;
 use spark_connect_proto::relation::RelType;
-use spark_connect_proto::{CachedRemoteRelation, Expression, Relation, WithRelations, read};
+use spark_connect_proto::{
+    CachedRemoteRelation, CommonInlineUserDefinedFunction, CommonInlineUserDefinedTableFunction, Expression, Relation, WithRelations, read,
+};
 
 use super::expression::name_parts;
 use super::visit;
@@ -87,8 +89,8 @@ struct Request {
 }
 
 /// Walks plans and numbers their leaves.
-#[derive(Default)]
-struct Walk {
+struct Walk<'a> {
+    leaves: &'a dyn Leaves,
     requests: Vec<Request>,
     /// Common table expressions, by the number of their source.
     plans: HashMap<usize, Arc<Relation>>,
@@ -102,7 +104,7 @@ type Names = Vec<(String, usize)>;
 /// # Errors
 /// Those of the parser and of the leaves; `VIEW_EXCEED_MAX_NESTED_DEPTH`.
 pub(super) async fn gather(relation: &Relation, leaves: &dyn Leaves) -> Result<Gathered> {
-    let mut walk = Walk::default();
+    let mut walk = Walk { leaves, requests: Vec::new(), plans: HashMap::new() };
     let mut root = relation.clone();
     walk.relation(&mut root, &mut Vec::new(), 0)?;
     let mut sources: Vec<Source> = Vec::new();
@@ -174,7 +176,7 @@ fn found(leaf: Leaf, qualifier: Vec<String>, as_stream: bool) -> Source {
     }
 }
 
-impl Walk {
+impl Walk<'_> {
     fn relation(&mut self, relation: &mut Relation, names: &mut Names, depth: usize) -> Result<()> {
         self.nested(relation, names, depth, 0)
     }
@@ -201,13 +203,19 @@ impl Walk {
         }
         let mut subqueries: Vec<Relation> = Vec::new();
         for expression in visit::expressions(relation) {
-            expanded(expression, &mut subqueries, 0)?;
+            expanded(expression, self.leaves, &mut subqueries, 0)?;
         }
         if !subqueries.is_empty() {
             let root = Some(Box::new(std::mem::take(relation)));
             let common = root.as_ref().and_then(|root| root.common.clone());
             let with = WithRelations { root, references: subqueries };
             *relation = Relation { common, rel_type: Some(RelType::WithRelations(Box::new(with))) };
+        }
+        if let Some(RelType::UnresolvedTableValuedFunction(call)) = &relation.rel_type
+            && let Some(function) = plain_name(&call.function_name).and_then(|name| self.leaves.table_function(&name))
+        {
+            let call = CommonInlineUserDefinedTableFunction { arguments: call.arguments.clone(), ..function };
+            relation.rel_type = Some(RelType::CommonInlineUserDefinedTableFunction(call));
         }
         match &mut relation.rel_type {
             Some(RelType::WithRelations(with)) => return self.with_relations(with, names, depth, level),
@@ -264,8 +272,8 @@ impl Walk {
     }
 }
 
-/// Parses the texts inside of an expression.
-fn expanded(expression: &mut Expression, subqueries: &mut Vec<Relation>, level: usize) -> Result<()> {
+/// Parses the texts inside of an expression and puts registered functions in the place of their names.
+fn expanded(expression: &mut Expression, leaves: &dyn Leaves, subqueries: &mut Vec<Relation>, level: usize) -> Result<()> {
     if level > DEPTH {
         return Err(too_deep());
     }
@@ -275,8 +283,30 @@ fn expanded(expression: &mut Expression, subqueries: &mut Vec<Relation>, level: 
             *expression = parsed;
             subqueries.extend(more);
         }
-        visit::parts(expression).into_iter().try_for_each(|part| expanded(part, subqueries, level + 1))
+        if let Some(registered) = registered(expression, leaves) {
+            expression.expr_type = Some(ExprType::CommonInlineUserDefinedFunction(registered));
+        }
+        visit::parts(expression).into_iter().try_for_each(|part| expanded(part, leaves, subqueries, level + 1))
     })
+}
+
+/// The call of a registered function that an expression is.
+fn registered(expression: &Expression, leaves: &dyn Leaves) -> Option<CommonInlineUserDefinedFunction> {
+    let (name, arguments, is_distinct) = match &expression.expr_type {
+        Some(ExprType::UnresolvedFunction(call)) => (&call.function_name, &call.arguments, call.is_distinct),
+        Some(ExprType::CallFunction(call)) => (&call.function_name, &call.arguments, false),
+        _ => return None,
+    };
+    let function = leaves.function(&plain_name(name)?)?;
+    Some(CommonInlineUserDefinedFunction { arguments: arguments.clone(), is_distinct, ..function })
+}
+
+/// A name without the schema of temporary functions; `None` for one that is in another.
+fn plain_name(name: &str) -> Option<String> {
+    let mut parts = name_parts(name).ok()?;
+    let plain = parts.pop()?;
+    let schema = parts.join(".").to_lowercase();
+    ["", "session", "system.session"].contains(&schema.as_str()).then_some(plain)
 }
 
 /// The common table expression that a leaf names.

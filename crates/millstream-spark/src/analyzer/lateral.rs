@@ -10,7 +10,7 @@ use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use spark_connect_proto::relation::RelType;
-use spark_connect_proto::{LateralJoin, Relation, UnresolvedTableValuedFunction};
+use spark_connect_proto::{CommonInlineUserDefinedTableFunction, LateralJoin, Relation, UnresolvedTableValuedFunction};
 
 use super::call::function;
 use super::expression::{Output, Resolver, Scope};
@@ -35,7 +35,11 @@ impl Analyzer<'_> {
         if let Some((function, qualifier, names)) = generator_of(right)
             && (kind == JoinType::Inner || join.join_condition.is_none())
         {
-            let (node, generated) = self.beside(left.clone(), function, &scope, names, kind == JoinType::Left)?;
+            let keeps = kind == JoinType::Left;
+            let (node, generated) = match function {
+                Generating::Builtin(function) => self.beside(left.clone(), function, &scope, names, keeps)?,
+                Generating::User(call) => self.table_call(left.clone(), call, outer, &names, keeps)?,
+            };
             let mut node = shown(node, &generated, &qualifier);
             if let Some(condition) = &join.join_condition {
                 let scope = Scope { columns: &node.columns, outer, computed: &[] };
@@ -163,12 +167,20 @@ fn on_top(node: &LogicalPlan, input: LogicalPlan, left: &LogicalPlan) -> Result<
     }
 }
 
+/// A function that gives rows.
+#[derive(Clone, Copy)]
+enum Generating<'a> {
+    Builtin(&'a UnresolvedTableValuedFunction),
+    User(&'a CommonInlineUserDefinedTableFunction),
+}
+
 /// The generator that a relation is, the name that its columns are called by, and theirs.
-fn generator_of(relation: &Relation) -> Option<(&UnresolvedTableValuedFunction, Vec<String>, Vec<String>)> {
+fn generator_of(relation: &Relation) -> Option<(Generating<'_>, Vec<String>, Vec<String>)> {
     match relation.rel_type.as_ref()? {
         RelType::UnresolvedTableValuedFunction(function) if !function.function_name.eq_ignore_ascii_case("range") => {
-            Some((function, Vec::new(), Vec::new()))
+            Some((Generating::Builtin(function), Vec::new(), Vec::new()))
         }
+        RelType::CommonInlineUserDefinedTableFunction(call) => Some((Generating::User(call), Vec::new(), Vec::new())),
         RelType::SubqueryAlias(alias) => {
             let (function, _, names) = generator_of(alias.input.as_deref()?)?;
             Some((function, alias.qualifier.iter().cloned().chain([alias.alias.clone()]).collect(), names))

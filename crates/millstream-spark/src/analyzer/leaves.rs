@@ -1,13 +1,14 @@
-//! What the leaves of a plan are: views, tables, files, and what the session cached.
+//! What the leaves of a plan are: views, tables, files, what the session cached, and the functions that its client registered.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 use millstream_core::{Options, Result};
-use spark_connect_proto::{Relation, read};
+use spark_connect_proto::{CommonInlineUserDefinedFunction, CommonInlineUserDefinedTableFunction, Relation, read};
 
 use super::Analyzed;
+use crate::python::PythonRuntime;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -55,4 +56,20 @@ pub trait Leaves: Send + Sync {
     /// # Errors
     /// `LOCAL_RELATION_NOT_FOUND`.
     async fn cached(&self, hash: &str) -> Result<Arc<[u8]>>;
+
+    /// What calls the client's functions in Python.
+    ///
+    /// # Errors
+    /// `PYTHON_FUNCTIONS_DISABLED`.
+    fn python(&self) -> Result<PythonRuntime>;
+
+    /// The function that the client has registered under a name, whatever its case.
+    fn function(&self, _name: &str) -> Option<CommonInlineUserDefinedFunction> {
+        None
+    }
+
+    /// The table function that the client has registered under a name, whatever its case.
+    fn table_function(&self, _name: &str) -> Option<CommonInlineUserDefinedTableFunction> {
+        None
+    }
 }

@@ -31,6 +31,7 @@ mod observe;
 mod parse;
 mod pivot;
 mod project;
+mod python;
 mod range;
 mod read;
 mod relation;
@@ -39,6 +40,7 @@ mod rows;
 mod sample;
 mod set_operation;
 mod statistics;
+mod table_function;
 mod time_window;
 pub(crate) mod visit;
 mod watermark;
@@ -50,11 +52,12 @@ use millstream_core::Result;
 use millstream_engine::from_datafusion;
 use spark_connect_proto::Relation;
 
-pub(crate) use columns::HIDDEN;
 pub use columns::{Analyzed, Attribute};
+pub(crate) use columns::{HIDDEN, fresh};
 pub(crate) use expression::name_parts;
 pub use leaves::{Leaf, Leaves};
 pub(crate) use naming::name_of;
+use relation::{Answer, Question};
 
 use crate::functions::Settings;
 
@@ -64,24 +67,28 @@ use crate::functions::Settings;
 /// Spark's conditions of analysis, and those of opening what the plan reads.
 pub async fn analyze(relation: &Relation, leaves: &dyn Leaves, settings: &Settings, state: &SessionState) -> Result<Analyzed> {
     let gathered = gather::gather(relation, leaves).await?;
-    let mut answers: Vec<Vec<RecordBatch>> = Vec::new();
+    let mut answers: Vec<Answer> = Vec::new();
     loop {
-        let (outcome, question) = attempt(&gathered, settings, state, &answers);
+        let (outcome, question) = attempt(&gathered, leaves, settings, state, &answers);
         match question {
             None => return outcome,
-            Some(plan) => answers.push(rows(&plan, state).await?),
+            Some(Question::Rows(plan)) => answers.push(Answer::Rows(rows(&plan, state).await?)),
+            Some(Question::Call(runtime, function, arguments)) => {
+                answers.push(Answer::Call(crate::python::analyze(&runtime, &function, &arguments).await?));
+            }
         }
     }
 }
 
-/// Analyzes as far as the rows known allow.
+/// Analyzes as far as the answers known allow.
 fn attempt(
     gathered: &gather::Gathered,
+    leaves: &dyn Leaves,
     settings: &Settings,
     state: &SessionState,
-    answers: &[Vec<RecordBatch>],
-) -> (Result<Analyzed>, Option<LogicalPlan>) {
-    let analyzer = relation::Analyzer::new(gathered, settings, state, answers);
+    answers: &[Answer],
+) -> (Result<Analyzed>, Option<Question>) {
+    let analyzer = relation::Analyzer::new(gathered, leaves, settings, state, answers);
     let outcome = analyzer.analyze();
     (outcome, analyzer.into_question())
 }

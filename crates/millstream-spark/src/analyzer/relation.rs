@@ -12,11 +12,12 @@ use millstream_engine::plan::is_streaming;
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{CollectMetrics, Expression, Relation, WithRelations};
 
-use super::expression::{Resolver, Scope, Subqueries};
+use super::expression::{Resolver, Scope, Surroundings};
 use super::extend::Grouped;
 use super::gather::{DEPTH, Gathered, incomplete, too_deep};
-use super::{Analyzed, Attribute};
+use super::{Analyzed, Attribute, Leaves};
 use crate::functions::{Settings, Typed, cast, faults};
+use crate::python::{Analysis, AnalyzedArgument, PythonRuntime, TableFunction};
 
 /// An analyzed relation, with what the relations above it may still ask of it.
 #[derive(Clone, Debug)]
@@ -63,26 +64,48 @@ impl From<Analyzed> for Node {
     }
 }
 
+/// What an analysis has to know before it can go on.
+pub(super) enum Question {
+    /// The rows of a plan.
+    Rows(LogicalPlan),
+    /// What a table function says of a call of it.
+    Call(PythonRuntime, TableFunction, Vec<AnalyzedArgument>),
+}
+
+/// What an analysis asked for.
+pub(super) enum Answer {
+    Rows(Vec<RecordBatch>),
+    Call(Analysis),
+}
+
 /// Analyzes a plan whose leaves are known.
 pub(super) struct Analyzer<'a> {
     pub(super) gathered: &'a Gathered,
+    leaves: &'a dyn Leaves,
     pub(super) settings: &'a Settings,
     pub(super) state: &'a SessionState,
     /// What `WithRelations` around the current relation lists, innermost last: subqueries are found here by their plan ids.
     references: RefCell<Vec<Relation>>,
     depth: Cell<usize>,
-    /// The rows of the plans that this analysis asked for before, in the order in which it asks.
-    answers: &'a [Vec<RecordBatch>],
+    /// What this analysis asked for before, in the order in which it asks.
+    answers: &'a [Answer],
     asked: Cell<usize>,
-    question: RefCell<Option<LogicalPlan>>,
+    question: RefCell<Option<Question>>,
     /// The observations met so far.
     pub(super) observations: RefCell<Vec<CollectMetrics>>,
 }
 
 impl<'a> Analyzer<'a> {
-    pub(super) fn new(gathered: &'a Gathered, settings: &'a Settings, state: &'a SessionState, answers: &'a [Vec<RecordBatch>]) -> Self {
+    pub(super) fn new(
+        gathered: &'a Gathered,
+        leaves: &'a dyn Leaves,
+        settings: &'a Settings,
+        state: &'a SessionState,
+        answers: &'a [Answer],
+    ) -> Self {
         Analyzer {
             gathered,
+            leaves,
             settings,
             state,
             references: RefCell::default(),
@@ -94,17 +117,17 @@ impl<'a> Analyzer<'a> {
         }
     }
 
-    /// The plan whose rows are needed before the analysis can go on. Then it is done once more, with them.
-    pub(super) fn into_question(self) -> Option<LogicalPlan> {
+    /// What is needed before the analysis can go on. Then it is done once more, with the answer.
+    pub(super) fn into_question(self) -> Option<Question> {
         self.question.into_inner()
     }
 
     /// The rows of a plan, for relations whose columns depend on data, such as a pivot without values.
     pub(super) fn ask(&self, plan: LogicalPlan) -> Result<Vec<RecordBatch>> {
-        let place = self.asked.get();
-        self.asked.set(place + 1);
-        if let Some(answer) = self.answers.get(place) {
-            return Ok(answer.clone());
+        match self.answered() {
+            Some(Answer::Rows(rows)) => return Ok(rows.clone()),
+            Some(Answer::Call(_)) => return Err(Error::internal("the analysis asked for something else before")),
+            None => {}
         }
         if is_streaming(&plan)? {
             return Err(Error::invalid(
@@ -113,8 +136,27 @@ impl<'a> Analyzer<'a> {
                  within a Spark Declarative Pipeline.",
             ));
         }
-        self.question.borrow_mut().get_or_insert(plan);
-        Err(Error::internal("the analysis waits for rows"))
+        Err(self.asking(Question::Rows(plan)))
+    }
+
+    /// What a table function says of a call of it.
+    pub(super) fn ask_function(&self, function: &TableFunction, arguments: Vec<AnalyzedArgument>) -> Result<Analysis> {
+        match self.answered() {
+            Some(Answer::Call(analysis)) => Ok(analysis.clone()),
+            Some(Answer::Rows(_)) => Err(Error::internal("the analysis asked for something else before")),
+            None => Err(self.asking(Question::Call(self.leaves.python()?, function.clone(), arguments))),
+        }
+    }
+
+    fn answered(&self) -> Option<&'a Answer> {
+        let place = self.asked.get();
+        self.asked.set(place + 1);
+        self.answers.get(place)
+    }
+
+    fn asking(&self, question: Question) -> Error {
+        self.question.borrow_mut().get_or_insert(question);
+        Error::internal("the analysis waits for an answer")
     }
 
     /// Analyzes the whole plan.
@@ -192,6 +234,10 @@ impl<'a> Analyzer<'a> {
             RelType::Drop(drop) => self.drop_columns(drop, outer),
             RelType::ToDf(names) => self.to_df(names, outer),
             RelType::ToSchema(to) => self.to_schema(to, outer),
+            RelType::MapPartitions(map) => self.map_partitions(map, outer),
+            RelType::GroupMap(group) => self.group_map(group, outer),
+            RelType::CoGroupMap(cogroup) => self.cogroup_map(cogroup, outer),
+            RelType::CommonInlineUserDefinedTableFunction(call) => self.user_table_function(call, outer),
             other => Err(unsupported(other)),
         }
     }
@@ -228,7 +274,7 @@ impl<'a> Analyzer<'a> {
     }
 }
 
-impl Subqueries for Analyzer<'_> {
+impl Surroundings for Analyzer<'_> {
     fn subquery(&self, relation: &Relation, outer: &Scope<'_>) -> Result<Analyzed> {
         let node = self.relation(relation, Some(outer))?;
         if is_streaming(&node.plan)? {
@@ -246,6 +292,10 @@ impl Subqueries for Analyzer<'_> {
         self.references.borrow().iter().rev().find(of_id).cloned().ok_or_else(|| {
             Error::invalid("INVALID_PLAN_INPUT", format!("the plan has no subquery with the id {plan_id}")).with_sqlstate("42000")
         })
+    }
+
+    fn python(&self) -> Result<PythonRuntime> {
+        self.leaves.python()
     }
 }
 

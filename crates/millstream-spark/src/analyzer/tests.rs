@@ -23,6 +23,7 @@ use spark_connect_proto::*;
 use super::call::{aliased, attribute, function, literal, text};
 use super::{Analyzed, Leaf, Leaves, analyze};
 use crate::functions::Settings;
+use crate::python::PythonRuntime;
 
 struct Tables(HashMap<String, Leaf>);
 
@@ -43,6 +44,10 @@ impl Leaves for Tables {
 
     async fn cached(&self, hash: &str) -> Result<Arc<[u8]>> {
         Err(millstream_core::Error::invalid("LOCAL_RELATION_NOT_FOUND", hash))
+    }
+
+    fn python(&self) -> Result<PythonRuntime> {
+        PythonRuntime::disabled()
     }
 }
 

@@ -14,6 +14,7 @@ mod delta;
 mod errors;
 mod execute;
 mod host;
+mod modules;
 mod plan;
 mod planner;
 mod schema;
@@ -32,6 +33,7 @@ pub use config::Confs;
 pub use host::{Host, TemporaryDirectory};
 pub use serve::{ServeOptions, serve};
 pub use session::{ConnectSession, GlobalViews, SessionKey};
+pub use sessions::Timeouts;
 pub use streaming::QUERY_OPTIONS;
 
 /// The service, generated over the official messages.

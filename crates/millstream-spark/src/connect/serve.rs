@@ -18,15 +18,19 @@ use super::generated::spark_connect_service_server::SparkConnectServiceServer;
 use super::host::Host;
 use super::planner::Planner;
 use super::service::Service;
-use super::sessions::Sessions;
+use super::sessions::{Sessions, Timeouts};
 
 /// The largest message that is taken, bytes, as Spark's `spark.connect.grpc.maxInboundMessageSize`.
 const MOST_BYTES: usize = 128 << 20;
 
+/// Bytes that a client may send before we have taken what it sent, of one call and of all calls of a connection.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
 /// How long calls may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Who may call a server, and how.
+/// Who may call a server, and how, and how long it waits for those who are gone.
 #[derive(Clone, Default)]
 pub struct ServeOptions {
     /// The certificate chain and its key, both PEM; without it the server speaks plain text.
@@ -35,6 +39,8 @@ pub struct ServeOptions {
     pub token: Option<String>,
     /// Whether an address that others can reach is allowed without both of these.
     pub insecure: bool,
+    /// How long clients that are gone are waited for.
+    pub timeouts: Timeouts,
 }
 
 impl std::fmt::Debug for ServeOptions {
@@ -69,9 +75,13 @@ impl ServeOptions {
 pub async fn serve(host: Arc<dyn Host>, listener: TcpListener, options: ServeOptions, shutdown: CancellationToken) -> Result<()> {
     let address = listener.local_addr().map_err(|error| network("the listener has no address").caused_by(error))?;
     options.check(address)?;
-    let sessions = Arc::new(Sessions::new(host.clone()));
+    let sessions = Arc::new(Sessions::new(host.clone(), options.timeouts));
     let service = SparkConnectServiceServer::new(Service::new(sessions.clone(), Planner::new()?)).max_decoding_message_size(MOST_BYTES);
-    let mut server = Server::builder().http2_keepalive_interval(Some(Duration::from_secs(60))).http2_adaptive_window(Some(true));
+    let mut server = Server::builder()
+        .http2_keepalive_interval(Some(Duration::from_secs(60)))
+        // Windows that follow the network cost a ping for every small request.
+        .initial_stream_window_size(Some(STREAM_WINDOW))
+        .initial_connection_window_size(Some(CONNECTION_WINDOW));
     if let Some((certificates, key)) = &options.tls {
         let tls = ServerTlsConfig::new().identity(Identity::from_pem(certificates, key));
         server = server.tls_config(tls).map_err(|error| {
@@ -150,7 +160,7 @@ mod tests {
             ("[::1]:1", ServeOptions::default(), true),
             ("0.0.0.0:1", ServeOptions::default(), false),
             ("10.0.0.1:1", ServeOptions { token: token.clone(), ..ServeOptions::default() }, false),
-            ("10.0.0.1:1", ServeOptions { tls: tls.clone(), token, insecure: false }, true),
+            ("10.0.0.1:1", ServeOptions { tls: tls.clone(), token, ..ServeOptions::default() }, true),
             ("0.0.0.0:1", ServeOptions { insecure: true, ..ServeOptions::default() }, true),
         ];
         for (address, options, allowed) in cases {

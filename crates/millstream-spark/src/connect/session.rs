@@ -6,19 +6,22 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
-use millstream_core::registry::ReadRequest;
+use millstream_core::registry::{ReadRequest, SourceProvider};
 use millstream_core::{Error, Options, Result};
 use millstream_engine::Session;
+use millstream_engine::relation::{StreamRelation, TableRelation};
 use parking_lot::{Mutex, RwLock};
-use spark_connect_proto::{Relation, read};
+use spark_connect_proto::{CommonInlineUserDefinedFunction, CommonInlineUserDefinedTableFunction, Relation, read};
 
 use super::artifacts::Artifacts;
 use super::catalog::{TableName, Warehouse, not_found};
 use super::command::Registered;
 use super::config::Confs;
 use super::host::Host;
+use super::modules::Modules;
 use crate::analyzer::{Analyzed, Leaf, Leaves};
 use crate::functions::Settings;
+use crate::python::{DataSourceClass, PythonCommand, PythonProvider, PythonRuntime, Workers};
 
 /// Which session: sessions of different users never meet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,6 +69,7 @@ impl ConnectSession {
 
     fn build(key: SessionKey, host: Arc<dyn Host>, global_views: GlobalViews, confs: Confs, artifacts: Artifacts) -> Result<Arc<Self>> {
         let engine = host.session()?;
+        engine.context().add_optimizer_rule(crate::python::plan::extract());
         engine.context().add_optimizer_rule(crate::functions::filter_guard());
         {
             let state = engine.context().state_ref();
@@ -112,7 +116,7 @@ impl ConnectSession {
     /// # Errors
     /// Spark's conditions of analysis.
     pub async fn analyze(&self, relation: &Relation) -> Result<Analyzed> {
-        crate::analyzer::analyze(relation, self, &self.settings(), &self.engine.context().state()).await
+        crate::analyzer::analyze(relation, self, &self.settings(), self.engine.state()).await
     }
 
     /// Spark's current database: `default` at first.
@@ -171,6 +175,17 @@ impl ConnectSession {
         part.downcast().unwrap_or_default()
     }
 
+    /// The class that the client has registered for a format.
+    ///
+    /// # Errors
+    /// `PYTHON_FUNCTIONS_DISABLED`.
+    pub(super) fn python_source(&self, format: &str) -> Result<Option<DataSourceClass>> {
+        match self.part::<Registered>().data_source(format) {
+            Some(registered) => DataSourceClass::of(&registered, self.python()?).map(Some),
+            None => Ok(None),
+        }
+    }
+
     async fn read(&self, format: &str, request: ReadRequest, streaming: bool, name: Option<String>) -> Result<Leaf> {
         let provider: Arc<dyn TableProvider> = if streaming {
             let mut relation = self.engine.stream_relation(format, request).await?;
@@ -181,6 +196,19 @@ impl ConnectSession {
         };
         Ok(Leaf::Table(provider))
     }
+}
+
+/// What a registered class reads.
+async fn python_leaf(class: DataSourceClass, mut request: ReadRequest, streaming: bool, name: Option<String>) -> Result<Leaf> {
+    let provider = Arc::new(PythonProvider::new(class));
+    let schema = provider.schema(&request, streaming).await?;
+    request.schema = Some(schema.clone());
+    let relation: Arc<dyn TableProvider> = if streaming {
+        Arc::new(StreamRelation { provider, request, schema, name })
+    } else {
+        Arc::new(TableRelation { table: provider.table(&request).await?, label: "python".to_owned(), size_bytes: 0 })
+    };
+    Ok(Leaf::Table(relation))
 }
 
 /// The database that always exists.
@@ -231,6 +259,9 @@ impl Leaves for ConnectSession {
     async fn source(&self, source: &read::DataSource, streaming: bool) -> Result<Leaf> {
         let format = source.format.clone().filter(|format| !format.is_empty()).unwrap_or_else(|| self.confs.default_source());
         let request = super::streaming::request(&self.confs, &format, source, streaming)?;
+        if let Some(class) = self.python_source(&format)? {
+            return python_leaf(class, request, streaming, source.source_name.clone()).await;
+        }
         self.read(&format, request, streaming, source.source_name.clone()).await
     }
 
@@ -246,6 +277,20 @@ impl Leaves for ConnectSession {
 
     async fn extension(&self, any: &prost_types::Any) -> Result<Leaf> {
         super::delta::leaf(self, any).await.map(Leaf::View)
+    }
+
+    fn python(&self) -> Result<PythonRuntime> {
+        let python = PythonCommand::choose(&self.host.python(), self.confs.get("spark.sql.execution.pyspark.python"))?;
+        let files = self.part::<Modules>().written(self)?;
+        Ok(PythonRuntime::new(self.part::<Workers>(), python, self.host.ids(), files, |name| self.confs.get(name)))
+    }
+
+    fn function(&self, name: &str) -> Option<CommonInlineUserDefinedFunction> {
+        self.part::<Registered>().function(name)
+    }
+
+    fn table_function(&self, name: &str) -> Option<CommonInlineUserDefinedTableFunction> {
+        self.part::<Registered>().table_function(name)
     }
 
     async fn cached(&self, hash: &str) -> Result<Arc<[u8]>> {

@@ -16,11 +16,11 @@ use super::host::Host;
 use super::session::{ConnectSession, GlobalViews, SessionKey};
 use super::streaming;
 
-/// How long a session lives without any request, as Spark's `spark.connect.session.manager.defaultSessionTimeout`.
-const IDLE_MS: i64 = 60 * 60 * 1_000;
-
-/// How often idle sessions and abandoned operations are looked for.
+/// How often idle sessions and abandoned operations are looked for; more often where they are to end sooner.
 const MAINTENANCE: Duration = Duration::from_secs(30);
+
+/// The shortest time between two looks.
+const LEAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Released sessions that are remembered, so that a client is told what happened to its session.
 const CLOSED: usize = 1_000;
@@ -28,10 +28,28 @@ const CLOSED: usize = 1_000;
 /// The most sessions at once.
 const MOST_SESSIONS: usize = 10_000;
 
+/// How long clients that are gone are waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// How long a session lives without requests, running operations and queries: an hour by default, as Spark's
+    /// `spark.connect.session.manager.defaultSessionTimeout`.
+    pub session: Duration,
+    /// How long an operation waits for a client that went away: five minutes by default, as Spark's
+    /// `spark.connect.execute.manager.detachedTimeout`.
+    pub detached: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts { session: Duration::from_secs(60 * 60), detached: Duration::from_secs(5 * 60) }
+    }
+}
+
 /// The sessions of a server.
 #[derive(Debug)]
 pub(super) struct Sessions {
     host: Arc<dyn Host>,
+    timeouts: Timeouts,
     global_views: GlobalViews,
     state: Mutex<State>,
 }
@@ -49,8 +67,8 @@ struct Open {
 }
 
 impl Sessions {
-    pub(super) fn new(host: Arc<dyn Host>) -> Self {
-        Sessions { host, global_views: GlobalViews::default(), state: Mutex::default() }
+    pub(super) fn new(host: Arc<dyn Host>, timeouts: Timeouts) -> Self {
+        Sessions { host, timeouts, global_views: GlobalViews::default(), state: Mutex::default() }
     }
 
     /// The session of a request, made if this is its first. `observed` is our id of the session that the client saw before, if any.
@@ -176,23 +194,30 @@ impl Sessions {
     /// Looks for idle sessions and abandoned operations, for ever.
     pub(super) async fn maintain(&self) {
         let clock = self.host.clock();
+        let Timeouts { session: idle, detached } = self.timeouts;
+        let pause = (idle.min(detached) / 2).clamp(LEAST_PAUSE, MAINTENANCE);
         loop {
-            clock.sleep(MAINTENANCE).await;
+            clock.sleep(pause).await;
             let now_ms = clock.now_ms();
             let open: Vec<Arc<Open>> = self.state.lock().open.values().cloned().collect();
             for open in open {
                 let operations = open.session.part::<Operations>();
-                operations.abandon_detached(now_ms);
+                operations.abandon_detached(now_ms, detached);
                 if operations.any_running() || streaming::is_busy(&open.session) {
                     self.touch(&open);
-                } else if now_ms - open.last_access_ms.load(Ordering::Relaxed) > IDLE_MS {
-                    tracing::info!(session = %open.session.key.session_id, "a session without requests for an hour is ended");
+                } else if now_ms.saturating_sub(open.last_access_ms.load(Ordering::Relaxed)) > milliseconds(idle) {
+                    tracing::info!(session = %open.session.key.session_id, ?idle, "a session without requests is ended");
                     self.state.lock().open.remove(&open.session.key);
                     close(&open.session).await;
                 }
             }
         }
     }
+}
+
+/// A span of time for comparing with differences of the clock.
+pub(super) fn milliseconds(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
 async fn close(session: &Arc<ConnectSession>) {

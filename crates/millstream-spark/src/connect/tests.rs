@@ -52,18 +52,19 @@ fn execute(root: proto::Relation, operation: Option<&str>) -> proto::ExecutePlan
     }
 }
 
-/// What a response is, in a word, and its id.
+/// What is in each response, in words, and its id.
 async fn words(mut stream: Streaming<proto::ExecutePlanResponse>) -> Result<Vec<(String, String)>, Status> {
     let mut words = Vec::new();
     while let Some(response) = stream.message().await? {
-        let word = match &response.response_type {
-            Some(ResponseType::ArrowBatch(batch)) => format!("{} rows", batch.row_count),
-            Some(ResponseType::ResultComplete(_)) => "complete".to_owned(),
-            Some(_) => "other".to_owned(),
-            None if response.schema.is_some() => "schema".to_owned(),
-            None => "metrics".to_owned(),
-        };
-        words.push((word, response.response_id));
+        let mut parts = Vec::new();
+        parts.extend(response.schema.map(|_| "schema".to_owned()));
+        parts.extend(response.response_type.map(|response_type| match response_type {
+            ResponseType::ArrowBatch(batch) => format!("{} rows", batch.row_count),
+            ResponseType::ResultComplete(_) => "complete".to_owned(),
+            _ => "other".to_owned(),
+        }));
+        parts.extend(response.metrics.map(|_| "metrics".to_owned()));
+        words.push((parts.join(" + "), response.response_id));
     }
     Ok(words)
 }
@@ -73,11 +74,11 @@ fn only_words(words: &[(String, String)]) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_come_after_their_schema_and_can_be_asked_for_again() {
+async fn rows_come_with_their_schema_and_can_be_asked_for_again() {
     let (mut client, _stop) = server(ServeOptions::default()).await;
     let stream = client.execute_plan(execute(range(3), Some(OPERATION))).await.unwrap().into_inner();
     let all = words(stream).await.unwrap();
-    assert_eq!(only_words(&all), ["schema", "3 rows", "metrics", "complete"]);
+    assert_eq!(only_words(&all), ["schema + 3 rows", "complete + metrics"]);
 
     let again = proto::ReattachExecuteRequest {
         session_id: SESSION.to_owned(),
@@ -86,7 +87,7 @@ async fn rows_come_after_their_schema_and_can_be_asked_for_again() {
         ..Default::default()
     };
     let rest = words(client.reattach_execute(again.clone()).await.unwrap().into_inner()).await.unwrap();
-    assert_eq!(only_words(&rest), ["3 rows", "metrics", "complete"]);
+    assert_eq!(only_words(&rest), ["complete + metrics"]);
 
     let release = proto::ReleaseExecuteRequest {
         session_id: SESSION.to_owned(),
@@ -104,7 +105,7 @@ async fn rows_come_after_their_schema_and_can_be_asked_for_again() {
 async fn a_result_without_rows_has_a_batch() {
     let (mut client, _stop) = server(ServeOptions::default()).await;
     let stream = client.execute_plan(execute(range(0), None)).await.unwrap().into_inner();
-    assert_eq!(only_words(&words(stream).await.unwrap()), ["schema", "0 rows", "metrics"]);
+    assert_eq!(only_words(&words(stream).await.unwrap()), ["schema + 0 rows", "metrics"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

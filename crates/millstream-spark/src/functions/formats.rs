@@ -71,7 +71,7 @@ fn not_a_schema(text: &str, error: Error) -> Error {
 pub(crate) fn nullable(field: &Field) -> Field {
     let data_type = match field.data_type() {
         DataType::List(element) => DataType::List(nullable(element).into()),
-        DataType::Struct(_) if field.metadata().contains_key(types::VARIANT) => field.data_type().clone(),
+        DataType::Struct(_) if field.metadata().keys().any(|key| types::belongs_to_type(key)) => field.data_type().clone(),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| nullable(field)).collect()),
         DataType::Map(entries, sorted) => match entries.data_type() {
             DataType::Struct(pair) => {

@@ -7,8 +7,8 @@ use millstream_core::Result;
 
 use super::{Call, Typed, faults};
 use super::{
-    array, bitwise, conditional, csv, datetime, hash, interval, json, lambda, map, math, runtime, sketch, string, structure, url, variant,
-    xml,
+    array, bitwise, cipher, conditional, csv, datetime, geospatial, hash, interval, json, lambda, map, math, runtime, sketch, string,
+    structure, url, variant, xml,
 };
 
 /// Compiles a call.
@@ -84,10 +84,12 @@ const GROUPS: &[fn(&mut Functions)] = &[
     csv::register,
     variant::register,
     xml::register,
+    geospatial::register,
     hash::register,
     url::register,
     conditional::register,
     bitwise::register,
+    cipher::register,
     runtime::register,
     sketch::register,
 ];

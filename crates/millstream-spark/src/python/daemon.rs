@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
-use millstream_core::{Ids, Result};
+use millstream_core::{Error, ErrorKind, Ids, Result};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdin};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 
 use super::command::PythonCommand;
 use super::protocol::{Message, read_int, read_text};
@@ -18,29 +19,45 @@ use super::worker::{START, Words, Worker};
 /// Idle workers kept per interpreter. More are let go of.
 const IDLE: usize = 8;
 
+/// How long a task waits for another one's worker where as many are busy as may be.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The workers of a process, by interpreter. Cloning shares them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Workers(Arc<Mutex<BTreeMap<PythonCommand, Arc<Pool>>>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pool {
     daemon: OnceCell<Arc<Daemon>>,
     idle: Mutex<VecDeque<Worker>>,
+    /// As many permits as there may be busy workers.
+    busy: Arc<Semaphore>,
+}
+
+impl Pool {
+    fn new(workers: usize) -> Arc<Self> {
+        let busy = Arc::new(Semaphore::new(workers.min(Semaphore::MAX_PERMITS)));
+        Arc::new(Pool { daemon: OnceCell::new(), idle: Mutex::default(), busy })
+    }
 }
 
 impl Workers {
-    /// A worker that waits for a task.
+    /// A worker that waits for a task. Where as many are busy as may be, one of them is waited for.
     ///
     /// # Errors
     /// `PYTHON_WORKER_UNAVAILABLE`.
     pub(crate) async fn take(&self, python: &PythonCommand, ids: &dyn Ids) -> Result<Worker> {
-        let pool = self.0.lock().entry(python.clone()).or_default().clone();
+        let pool = self.pool(python);
+        let permit = match tokio::time::timeout(PATIENCE, pool.busy.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Some(permit),
+            _ => return Err(all_busy(python)),
+        };
         if let Some(idle) = pool.idle.lock().pop_front() {
-            return Ok(idle);
+            return Ok(idle.with_permit(permit));
         }
         let daemon = pool.daemon.get_or_try_init(|| Daemon::start(python, ids)).await?.clone();
         match daemon.clone().fork().await {
-            Ok(worker) => Ok(worker),
+            Ok(worker) => Ok(worker.with_permit(permit)),
             Err(error) => {
                 // The next one begins with a new daemon.
                 self.0.lock().remove(python);
@@ -49,14 +66,27 @@ impl Workers {
         }
     }
 
+    fn pool(&self, python: &PythonCommand) -> Arc<Pool> {
+        self.0.lock().entry(python.clone()).or_insert_with(|| Pool::new(python.workers())).clone()
+    }
+
     /// Gives a worker back that ended its task as it should.
     pub(crate) fn give_back(&self, python: &PythonCommand, worker: Worker) {
-        let pool = self.0.lock().entry(python.clone()).or_default().clone();
+        let pool = self.pool(python);
+        let worker = worker.with_permit(None);
         let mut idle = pool.idle.lock();
         if idle.len() < IDLE {
             idle.push_back(worker);
         }
     }
+}
+
+fn all_busy(python: &PythonCommand) -> Error {
+    let message = format!(
+        "all {} Python workers of this session are busy: run fewer queries at once, or start the server with a larger --python-workers",
+        python.workers()
+    );
+    Error::new(ErrorKind::Invalid, "PYTHON_WORKER_UNAVAILABLE", message)
 }
 
 /// A running daemon, which ends with all its children when this is dropped.

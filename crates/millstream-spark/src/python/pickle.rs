@@ -3,14 +3,14 @@
 //! A value is written in the internal form of its type (days, microseconds, tuples), which the types of PySpark turn into Python's own; the
 //! schema goes first, and each row is a call of its converter.
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, IntervalUnit, IntervalYearMonthType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+    Int64Type, IntervalUnit, IntervalYearMonthType, SchemaRef, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use millstream_core::{Error, Result};
 
-use crate::types::{VARIANT, schema_to_json};
+use crate::types::{VARIANT, retype, schema_to_json};
 
 /// The pickle of the list of rows in `batch`, as `pyspark.sql.Row`s.
 ///
@@ -33,6 +33,45 @@ pub(crate) fn pickle_rows(batch: &RecordBatch) -> Result<Vec<u8>> {
         out.0.extend_from_slice(&[TUPLE, REDUCE]);
     }
     out.0.extend_from_slice(&[APPENDS, STOP]);
+    Ok(out.0)
+}
+
+/// Rows of a piece.
+const PIECE: usize = 100;
+
+/// What ends a sequence of pieces.
+pub(super) const END: [u8; 4] = (-1_i32).to_be_bytes();
+
+/// Columns of rows of a schema as pieces, each the pickle of some of the rows after its length.
+///
+/// # Errors
+/// As [`pickle_rows`].
+pub(super) fn pieces(schema: &SchemaRef, columns: &[ArrayRef], rows: usize) -> Result<Vec<u8>> {
+    let columns = columns.iter().zip(schema.fields()).map(|(column, field)| retype(column, field.data_type()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let all = RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<Vec<_>>>()?, &options)
+        .map_err(|error| Error::internal("rows for a Python function do not fit together").caused_by(error))?;
+    let mut bytes = Vec::new();
+    let mut start = 0;
+    while start < rows {
+        let length = PIECE.min(rows - start);
+        let pickle = pickle_rows(&all.slice(start, length))?;
+        let size = i32::try_from(pickle.len()).map_err(|_| Error::internal("a pickle is too long for a Python worker"))?;
+        bytes.extend_from_slice(&size.to_be_bytes());
+        bytes.extend_from_slice(&pickle);
+        start += length;
+    }
+    Ok(bytes)
+}
+
+/// The pickle of one value in the internal form of its type.
+///
+/// # Errors
+/// `UNSUPPORTED_DATA_TYPE` for a type that PySpark has no form for.
+pub(crate) fn pickle_value(field: &Field, array: &dyn Array, row: usize) -> Result<Vec<u8>> {
+    let mut out = Pickle(vec![0x80, 3]);
+    out.value(field, array, row)?;
+    out.0.push(STOP);
     Ok(out.0)
 }
 

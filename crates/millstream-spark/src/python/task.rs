@@ -10,6 +10,7 @@ use super::protocol::{
     END_OF_DATA_SECTION, END_OF_STREAM, EXCEPTION_THROWN, Message, START_ARROW_STREAM, TIMING_DATA, exception, read_bytes, read_exactly,
     read_int, read_text,
 };
+use super::runtime::PythonFiles;
 use super::worker::Worker;
 
 /// Longs in a report of times: boot, initialisation, end, processing, bytes spilled in memory and on disk.
@@ -27,6 +28,13 @@ pub(crate) struct TaskContext {
     pub(crate) properties: Vec<(&'static str, String)>,
 }
 
+impl TaskContext {
+    /// The context of a task without local properties.
+    pub(crate) fn of_partition(partition: usize) -> Self {
+        TaskContext { partition: i32::try_from(partition).unwrap_or(i32::MAX), properties: Vec::new() }
+    }
+}
+
 /// What a worker is to do.
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -34,6 +42,8 @@ pub(crate) struct Task {
     pub(crate) python_version: String,
     /// PySpark's kind of evaluation; 0 is a function over an iterator.
     pub(crate) eval_type: i32,
+    /// Files that the functions need.
+    pub(crate) files: PythonFiles,
     /// Settings of the session that the worker asks for.
     pub(crate) settings: Vec<(&'static str, String)>,
     /// What the kind of evaluation wants to know besides, such as the types of arguments.
@@ -43,13 +53,6 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// A pickled function over an iterator, with its serializers in the pickle.
-    pub(crate) fn over_iterator(python_version: &str, command: &[u8]) -> Task {
-        let mut functions = Message::default();
-        functions.bytes(command);
-        Task { python_version: python_version.to_owned(), eval_type: 0, settings: Vec::new(), described: Vec::new(), functions }
-    }
-
     fn header(&self, context: &TaskContext) -> Message {
         let properties: Map<_, _> = context.properties.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         let described = json!({
@@ -64,8 +67,9 @@ impl Task {
         });
         let mut message = Message::default();
         message.int(context.partition).text(&self.python_version).text(&described.to_string());
-        // The folder of files and the modules in it, none; no broadcasts that need a server, none at all.
-        message.text("").int(0).bool(false).int(0);
+        self.files.describe(&mut message);
+        // No broadcasts that need a server, none at all.
+        message.bool(false).int(0);
         message.int(self.eval_type).int(i32::try_from(self.settings.len()).unwrap_or(0));
         for (name, value) in &self.settings {
             message.text(name).text(value);

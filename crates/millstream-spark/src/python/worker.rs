@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Child;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
 use super::command::PythonCommand;
@@ -28,6 +29,8 @@ pub(crate) struct Worker {
     stream: BufStream<TcpStream>,
     words: Words,
     process: Process,
+    /// That it may be busy.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// What is behind a connection.
@@ -85,11 +88,16 @@ impl Worker {
                 });
             }
         };
-        Ok(Worker { stream, words, process: Process::Own { _child: child } })
+        Ok(Worker { stream, words, process: Process::Own { _child: child }, _permit: None })
     }
 
     pub(super) fn forked(stream: BufStream<TcpStream>, words: Words, fork: Fork) -> Worker {
-        Worker { stream, words, process: Process::Forked { _fork: fork } }
+        Worker { stream, words, process: Process::Forked { _fork: fork }, _permit: None }
+    }
+
+    /// The same worker with the permit to be busy, or without.
+    pub(super) fn with_permit(self, permit: Option<OwnedSemaphorePermit>) -> Worker {
+        Worker { _permit: permit, ..self }
     }
 
     /// Both directions of the conversation.

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, Schema, TimeUnit};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use millstream_core::{Error, Result};
 
-use super::{CHAR_VARCHAR, COMMENT, INTERVAL, VARIANT, map_of, timestamp, variant};
+use super::{CHAR_VARCHAR, COMMENT, INTERVAL, Shape, VARIANT, geospatial, map_of, timestamp, variant};
 use crate::sql::{Cursor, Diagnostic, START, SourceFile, Variables};
 
 /// Reads a list of columns such as `a INT, b STRING NOT NULL COMMENT 'x', c STRUCT<x: INT>`.
@@ -213,7 +213,19 @@ fn data_type_at(cursor: &mut Cursor<'_>, depth: usize) -> Result<Parsed, Diagnos
         }
         "variant" => return Ok(Parsed { data_type: variant(), detail: Some((VARIANT, "true".to_owned())) }),
         "geometry" | "geography" => {
-            return Err(unsupported(position, &word.to_ascii_uppercase()).with_hint("use STRING or BINARY"));
+            let shape = if word == "geometry" { Shape::Geometry } else { Shape::Geography };
+            let srid = if cursor.eat_token(&Token::LParen) {
+                let srid = if cursor.eat(&["ANY"]) {
+                    "ANY".to_owned()
+                } else {
+                    cursor.integer("a number of a reference system, or ANY")?.to_string()
+                };
+                cursor.expect_token(&Token::RParen)?;
+                srid
+            } else {
+                if shape == Shape::Geometry { "0" } else { "4326" }.to_owned()
+            };
+            return Ok(Parsed { data_type: geospatial(), detail: Some((shape.key(), srid)) });
         }
         "char_length" | "text" | "datetime" | "number" | "uuid" | "json" | "bool" | "bytes" | "float4" | "float8" | "int64" | "int32" => {
             let near = match word.as_str() {

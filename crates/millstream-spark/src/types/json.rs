@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use millstream_core::{Error, Result};
 use serde_json::{Map, Value, json};
 
-use super::{INTERVAL, VARIANT, map_of, parse_field_type, simple_name, simple_name_of};
+use super::{Shape, VARIANT, belongs_to_type, map_of, parse_field_type, simple_name, simple_name_of};
 
 /// Reads `{"type":"struct","fields":[…]}`.
 ///
@@ -103,8 +103,7 @@ fn metadata_value(text: &str) -> Value {
 
 /// The metadata that the user sees: what we keep there for ourselves is left out.
 pub(crate) fn user_metadata(field: &Field) -> Option<Map<String, Value>> {
-    let mut entries: Vec<(&String, &String)> =
-        field.metadata().iter().filter(|(key, _)| ![INTERVAL, VARIANT].contains(&key.as_str())).collect();
+    let mut entries: Vec<(&String, &String)> = field.metadata().iter().filter(|(key, _)| !belongs_to_type(key)).collect();
     entries.sort();
     let metadata: Map<String, Value> = entries.into_iter().map(|(key, text)| (key.clone(), metadata_value(text))).collect();
     (!metadata.is_empty()).then_some(metadata)
@@ -129,7 +128,9 @@ fn type_json(field: &Field) -> Value {
         DataType::List(element) | DataType::LargeList(element) | DataType::ListView(element) | DataType::FixedSizeList(element, _) => {
             json!({"type": "array", "elementType": type_json(element), "containsNull": element.is_nullable()})
         }
-        DataType::Struct(_) if field.metadata().contains_key(VARIANT) => "variant".into(),
+        DataType::Struct(_) if field.metadata().contains_key(VARIANT) || Shape::of(field.metadata()).is_some() => {
+            simple_name_of(field).into()
+        }
         DataType::Struct(fields) => struct_json(fields.iter().map(AsRef::as_ref)),
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(pair) => {

@@ -10,6 +10,7 @@
 //! | `INTERVAL YEAR TO MONTH` and its parts | `Interval(YearMonth)` |
 //! | `INTERVAL` | `Interval(MonthDayNano)` |
 //! | `TIME(p)` | `Time64(ns)` |
+//! | `GEOMETRY(n)`, `GEOGRAPHY(n)` | `Struct` of `srid` and `wkb`, marked in the field's metadata |
 //! | `VARIANT` | `Struct` of `value` and `metadata`, marked in the field's metadata |
 //! | `ARRAY`, `MAP`, `STRUCT` | `List` of `element`, `Map` of `key` and `value`, `Struct` |
 
@@ -18,7 +19,9 @@ mod interval;
 mod json;
 mod names;
 mod proto;
+mod wire;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
@@ -33,6 +36,7 @@ pub use millstream_core::variant::{VARIANT, data_type as variant};
 
 pub(crate) use ddl::{column_type, same_name_twice};
 pub(crate) use json::{metadata_text, user_metadata};
+pub(crate) use wire::{retype, wire_field};
 
 /// The metadata key under which Spark keeps the length of `CHAR(n)` and `VARCHAR(n)`.
 pub const CHAR_VARCHAR: &str = "__CHAR_VARCHAR_TYPE_STRING";
@@ -42,6 +46,48 @@ pub const COMMENT: &str = "comment";
 
 /// The metadata key of the units of an interval, `day`, `day to second`, `year to month`, where they are not the widest.
 pub const INTERVAL: &str = "spark.interval";
+
+/// The two types of shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// On a plane.
+    Geometry,
+    /// On the earth.
+    Geography,
+}
+
+impl Shape {
+    /// The name of the type in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::Geometry => "geometry",
+            Shape::Geography => "geography",
+        }
+    }
+
+    /// The metadata key that marks a struct as a shape; the value is the number of its reference system, or `ANY`.
+    pub fn key(self) -> &'static str {
+        match self {
+            Shape::Geometry => "spark.geometry",
+            Shape::Geography => "spark.geography",
+        }
+    }
+
+    /// The kind of shape that metadata says.
+    pub fn of(metadata: &HashMap<String, String>) -> Option<Shape> {
+        [Shape::Geometry, Shape::Geography].into_iter().find(|shape| metadata.contains_key(shape.key()))
+    }
+}
+
+/// A shape, without the mark that a field of the type carries.
+pub fn geospatial() -> DataType {
+    DataType::Struct(Fields::from(vec![Field::new("srid", DataType::Int32, false), Field::new("wkb", DataType::Binary, false)]))
+}
+
+/// Whether a metadata key belongs to the type of a field and not to its column: units of intervals, and the marks of variants and shapes.
+pub fn belongs_to_type(key: &str) -> bool {
+    [INTERVAL, VARIANT, Shape::Geometry.key(), Shape::Geography.key()].contains(&key)
+}
 
 /// Spark's `TIMESTAMP`.
 pub fn timestamp() -> DataType {

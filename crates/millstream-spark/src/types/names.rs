@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema};
 
-use super::{CHAR_VARCHAR, COMMENT, INTERVAL, VARIANT};
+use super::{CHAR_VARCHAR, COMMENT, INTERVAL, Shape, VARIANT};
 
 /// The columns as DDL, `a INT NOT NULL,b STRING COMMENT 'x'`, which [`parse_schema`](super::parse_schema) reads back.
 pub fn to_ddl(schema: &Schema) -> String {
@@ -35,7 +35,11 @@ fn of_field(field: &Field) -> String {
 /// What a field's metadata makes of its type.
 fn special(field: &Field) -> Option<String> {
     match field.data_type() {
-        DataType::Struct(_) => field.metadata().get(VARIANT).map(|_| "variant".to_owned()),
+        DataType::Struct(_) if field.metadata().contains_key(VARIANT) => Some("variant".to_owned()),
+        DataType::Struct(_) => {
+            let shape = Shape::of(field.metadata())?;
+            Some(format!("{}({})", shape.name(), field.metadata().get(shape.key())?.to_lowercase()))
+        }
         DataType::Duration(_) | DataType::Interval(IntervalUnit::YearMonth) => {
             field.metadata().get(INTERVAL).map(|units| format!("interval {units}"))
         }

@@ -7,7 +7,7 @@ use millstream_core::{Error, Result};
 use spark_connect_proto::data_type::{self, Kind};
 use spark_connect_proto::{self as proto};
 
-use super::{CHAR_VARCHAR, INTERVAL, VARIANT, array, map_of, parse_field_type, timestamp};
+use super::{CHAR_VARCHAR, INTERVAL, Shape, VARIANT, array, map_of, parse_field_type, timestamp};
 
 /// The units of day-time intervals, by the number that Spark gives them.
 const DAY_TIME: [&str; 4] = ["day", "hour", "minute", "second"];
@@ -75,6 +75,8 @@ pub fn from_proto(data_type: &proto::DataType) -> Result<Field> {
             metadata.insert(VARIANT.to_owned(), "true".to_owned());
             super::variant()
         }
+        Kind::Geometry(of) => shape(Shape::Geometry, of.srid, &mut metadata),
+        Kind::Geography(of) => shape(Shape::Geography, of.srid, &mut metadata),
         Kind::Unparsed(text) => return parse_field_type(&text.data_type_string),
         Kind::Udt(udt) => match &udt.sql_type {
             Some(of) => return from_proto(of),
@@ -114,6 +116,23 @@ fn units(names: &[&str], start: Option<i32>, end: Option<i32>, metadata: &mut Ha
         metadata.insert(INTERVAL.to_owned(), text);
     }
     Ok(())
+}
+
+/// The number that stands for shapes of any reference system.
+const ANY_SRID: i32 = -1;
+
+fn shape(shape: Shape, srid: i32, metadata: &mut HashMap<String, String>) -> DataType {
+    let srid = if srid == ANY_SRID { "ANY".to_owned() } else { srid.to_string() };
+    metadata.insert(shape.key().to_owned(), srid);
+    super::geospatial()
+}
+
+fn shape_to_proto(shape: Shape, field: &Field) -> Kind {
+    let srid = field.metadata().get(shape.key()).and_then(|srid| srid.parse().ok()).unwrap_or(ANY_SRID);
+    match shape {
+        Shape::Geometry => Kind::Geometry(data_type::Geometry { srid, ..Default::default() }),
+        Shape::Geography => Kind::Geography(data_type::Geography { srid, ..Default::default() }),
+    }
 }
 
 fn unsupported(what: impl std::fmt::Display) -> Error {
@@ -169,7 +188,10 @@ pub fn to_proto(field: &Field) -> proto::DataType {
             _ => Kind::Null(data_type::Null::default()),
         },
         DataType::Struct(_) if field.metadata().contains_key(VARIANT) => Kind::Variant(data_type::Variant::default()),
-        DataType::Struct(fields) => Kind::Struct(struct_to_proto(fields)),
+        DataType::Struct(fields) => match Shape::of(field.metadata()) {
+            Some(shape) => shape_to_proto(shape, field),
+            None => Kind::Struct(struct_to_proto(fields)),
+        },
         DataType::Dictionary(_, value) => return to_proto(&field.clone().with_data_type(value.as_ref().clone())),
         _ => Kind::Null(data_type::Null::default()),
     };

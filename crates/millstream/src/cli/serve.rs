@@ -4,12 +4,14 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use millstream::serve::ServeHost;
 use millstream::wiring::Wiring;
+use millstream_core::options::parse_duration;
 use millstream_core::{Error, ErrorKind, Result};
-use millstream_spark::connect::{ServeOptions, serve};
+use millstream_spark::connect::{ServeOptions, Timeouts, serve};
 use millstream_spark::python::PythonOptions;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -43,6 +45,14 @@ pub(super) struct ServeArgs {
     #[arg(long)]
     insecure: bool,
 
+    /// How long a session lives without requests, running operations and queries
+    #[arg(long, default_value = "1h", value_parser = span, value_name = "TIME")]
+    session_timeout: Duration,
+
+    /// How long an operation waits for a client that went away
+    #[arg(long, default_value = "5m", value_parser = span, value_name = "TIME")]
+    detached_timeout: Duration,
+
     /// The Python that runs clients' functions; PySpark must be installed in it
     #[arg(long, value_name = "PATH")]
     python: Option<String>,
@@ -50,6 +60,10 @@ pub(super) struct ServeArgs {
     /// Do not run clients' Python functions
     #[arg(long, conflicts_with = "python")]
     no_python: bool,
+
+    /// The most Python workers that a session keeps busy at once
+    #[arg(long, value_name = "N", default_value_t = PythonOptions::default().workers)]
+    python_workers: usize,
 }
 
 /// Serves until Ctrl-C or SIGTERM.
@@ -58,9 +72,14 @@ pub(super) async fn run(args: ServeArgs) -> Result<()> {
         (Some(certificates), Some(key)) => Some((read(certificates)?, read(key)?)),
         _ => None,
     };
-    let options = ServeOptions { tls, token: args.token.filter(|token| !token.is_empty()), insecure: args.insecure };
+    let options = ServeOptions {
+        tls,
+        token: args.token.filter(|token| !token.is_empty()),
+        insecure: args.insecure,
+        timeouts: Timeouts { session: args.session_timeout, detached: args.detached_timeout },
+    };
     options.check(args.bind)?;
-    let python = PythonOptions { enabled: !args.no_python, executable: args.python };
+    let python = PythonOptions { enabled: !args.no_python, executable: args.python, workers: args.python_workers };
     let host = Arc::new(ServeHost::new(Wiring::system(), &args.warehouse, python)?);
     let listener = TcpListener::bind(args.bind).await.map_err(|error| {
         let message = format!("cannot listen on {}: is another server running there?", args.bind);
@@ -73,6 +92,10 @@ pub(super) async fn run(args: ServeArgs) -> Result<()> {
     let stop = CancellationToken::new();
     tokio::spawn(stop_on_signal(stop.clone()));
     serve(host, listener, options, stop).await
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    parse_duration("the time", text).map_err(|error| error.message().to_owned())
 }
 
 fn read(file: &PathBuf) -> Result<Vec<u8>> {

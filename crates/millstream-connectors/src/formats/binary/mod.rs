@@ -77,7 +77,7 @@ impl FileFormat for BinaryFile {
             let found: Vec<String> = schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();
             // Spark's exception has no condition.
             return Err(Error::invalid(
-                "INTERNAL_ERROR",
+                "IllegalArgumentException",
                 format!(
                     "the format binaryFile has the schema 'path string, modificationTime timestamp, length long, content binary', but the one \
                      given is '{}': leave it out, or give this one",

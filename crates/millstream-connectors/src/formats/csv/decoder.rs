@@ -109,8 +109,8 @@ impl Decoder {
     /// Adds the row of the record at `position`, which is known to be UTF-8 if `utf8`.
     ///
     /// # Errors
-    /// `MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION` in the mode `FAILFAST`, `FAILED_READ_FILE.NO_HINT` for quotes that
-    /// `unescapedQuoteHandling` refuses.
+    /// `MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION` in the mode `FAILFAST`, `FAILED_READ_FILE.NO_HINT` for what `maxColumns`,
+    /// `maxCharsPerColumn` and `unescapedQuoteHandling` refuse.
     #[inline]
     pub(super) fn record(&mut self, bytes: &[u8], position: u64, utf8: bool) -> Result<()> {
         if self.projection.count_only {
@@ -132,7 +132,7 @@ impl Decoder {
     fn text_record(&mut self, record: &[u8], position: u64) -> Result<()> {
         let options = &self.plan.options;
         if let Err(unreadable) = options.dialect.split(record, self.most, &mut self.tokens) {
-            return self.unreadable(record, position, unreadable);
+            return Err(self.unreadable(position, unreadable));
         }
         let mut misfit = None;
         for (index, (column, at)) in self.columns.iter_mut().zip(&self.projection.positions).enumerate() {
@@ -239,32 +239,19 @@ impl Decoder {
         }
     }
 
-    /// The record could not be split into values: its row is all nulls.
+    /// The error for a record that cannot be split into values, which ends the reading in every mode, as in Spark.
     #[cold]
-    fn unreadable(&mut self, record: &[u8], position: u64, unreadable: Unreadable) -> Result<()> {
+    fn unreadable(&self, position: u64, unreadable: Unreadable) -> Error {
         let dialect = &self.plan.options.dialect;
-        let detail = match unreadable {
-            Unreadable::TooManyColumns => format!("the record has more values than the option maxColumns allows ({})", dialect.max_columns),
+        let what = match unreadable {
+            Unreadable::TooManyColumns => format!("has more values than the option maxColumns allows ({})", dialect.max_columns),
             Unreadable::ValueTooLong => {
-                format!("a value has more bytes than the option maxCharsPerColumn allows ({})", dialect.max_bytes.unwrap_or(usize::MAX))
+                format!("has a value of more bytes than the option maxCharsPerColumn allows ({})", dialect.max_bytes.unwrap_or(usize::MAX))
             }
-            Unreadable::UnescapedQuote => {
-                let message = format!(
-                    "the record at byte {position} of {} has an unescaped quote and the option unescapedQuoteHandling is RAISE_ERROR",
-                    self.url
-                );
-                return Err(Error::new(ErrorKind::BadRecord, "FAILED_READ_FILE.NO_HINT", message).with_sqlstate("KD001"));
-            }
+            Unreadable::UnescapedQuote => "has an unescaped quote and the option unescapedQuoteHandling is RAISE_ERROR".to_owned(),
         };
-        for column in &mut self.columns {
-            column.push_null();
-        }
-        if let Some((column, rescue)) = &mut self.rescued_data {
-            rescue.clear();
-            column.push_null();
-        }
-        self.rows += 1;
-        self.malformed(record, position, Malformed { reason: "MALFORMED_CSV", detail }, true)
+        let message = format!("the record at byte {position} of {} {what}", self.url);
+        Error::new(ErrorKind::BadRecord, "FAILED_READ_FILE.NO_HINT", message).with_sqlstate("KD001")
     }
 
     fn report(&self, record: &[u8], position: u64, malformed: Malformed) {

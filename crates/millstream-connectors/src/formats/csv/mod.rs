@@ -3,8 +3,7 @@
 //! Columns go by position. What makes a record malformed is another number of values than the schema has columns, unless only some of the
 //! columns are read, and values that do not fit the columns that are read.
 //!
-//! Two deliberate differences: a record with more values than `maxColumns`, or longer ones than `maxCharsPerColumn`, is malformed (Spark
-//! fails the query), and quotes, escapes and comments are ASCII characters.
+//! One deliberate difference: quotes, escapes and comments are ASCII characters.
 
 mod column;
 mod decoder;

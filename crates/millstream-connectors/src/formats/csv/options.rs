@@ -121,13 +121,13 @@ pub(super) fn specs() -> Vec<OptionSpec> {
             name: "maxColumns",
             kind: OptionKind::Integer { min: 1 },
             default: Some("20480"),
-            doc: "Records with more values are malformed.",
+            doc: "Records with more values are refused.",
         },
         OptionSpec {
             name: "maxCharsPerColumn",
             kind: OptionKind::Integer { min: -1 },
             default: Some("-1"),
-            doc: "Records with a value of more bytes are malformed; -1 for no limit.",
+            doc: "Records with a value of more bytes are refused; -1 for no limit.",
         },
         OptionSpec {
             name: "unescapedQuoteHandling",

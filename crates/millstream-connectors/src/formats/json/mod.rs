@@ -63,6 +63,9 @@ impl FileFormat for Json {
 }
 
 fn plan_of(schema: SchemaRef, options: JsonOptions) -> Result<Arc<Plan>> {
+    if let Some(name) = &options.single_variant {
+        super::plan::check_single_variant(&schema, name, &options.corrupt_record)?;
+    }
     Plan::new("json", schema, options, column::is_supported, |options| TextColumns {
         corrupt_record: &options.corrupt_record,
         rescued_data: options.rescued_data.as_deref(),

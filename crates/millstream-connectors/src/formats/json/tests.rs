@@ -202,7 +202,7 @@ fn non_numeric_numbers() {
     let d = || vec![field("d", DataType::Float64)];
     assert_eq!(read(text, d(), &[]), ["NaN", "inf", "-inf", "NaN", "-inf", "inf"]);
     assert_eq!(read(text, d(), &[("allowNonNumericNumbers", "false")]), ["null"; 6]);
-    assert_eq!(value(DataType::Utf8, "[NaN,-INF]"), "[\"NaN\",\"-Infinity\"]");
+    assert_eq!(value(DataType::Utf8, "[NaN,-INF]"), "[NaN,-INF]");
 }
 
 #[test]
@@ -274,11 +274,12 @@ fn dates_and_timestamps() {
 }
 
 #[test]
-fn strings_take_any_value_as_jackson_writes_it() {
+fn strings_take_any_value_as_it_is_written() {
     assert_eq!(value(DataType::Utf8, "1.50"), "1.50");
     assert_eq!(value(DataType::Utf8, "true"), "true");
-    assert_eq!(value(DataType::Utf8, "-0"), "0");
-    assert_eq!(value(DataType::Utf8, "{ \"q\" : [ 1 , \"a\\u00e9\\n/\\/\" , null ] }"), "{\"q\":[1,\"aé\\n//\",null]}");
+    assert_eq!(value(DataType::Utf8, "-0"), "-0");
+    let spaced = "{ \"q\" : [ 1 , \"a\\u00e9\\n\\/\" , null ] }";
+    assert_eq!(value(DataType::Utf8, spaced), spaced);
     assert_eq!(value(DataType::Utf8, "\"\\ud83d x\""), "? x");
     assert_eq!(value(DataType::LargeUtf8, "\"a\""), "a");
     assert_eq!(value(DataType::Utf8View, "\"a\""), "a");

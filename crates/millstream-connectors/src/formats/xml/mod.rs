@@ -49,7 +49,11 @@ impl FileFormat for Xml {
     }
 
     fn reader(&self, schema: SchemaRef, options: &Options) -> Result<Arc<dyn FileReader>> {
-        let plan = Plan::new("xml", schema, XmlOptions::from_options(options)?, convert::is_supported, |options| TextColumns {
+        let options = XmlOptions::from_options(options)?;
+        if let Some(name) = &options.single_variant {
+            super::plan::check_single_variant(&schema, name, &options.corrupt_record)?;
+        }
+        let plan = Plan::new("xml", schema, options, convert::is_supported, |options| TextColumns {
             corrupt_record: &options.corrupt_record,
             rescued_data: options.rescued_data.as_deref(),
         })?;

@@ -44,7 +44,7 @@ impl Aggregation {
     pub(crate) fn table(&self) -> TableSchema {
         // What complete mode keeps never leaves, whatever its watermark.
         let expiry = self.event_time().filter(|_| self.mode != OutputMode::Complete).map_or(Expiry::Never, Expiry::Key);
-        TableSchema { name: "default", key: self.keys.clone(), value: self.functions.state_fields().to_vec(), expiry }
+        TableSchema { name: "default".into(), key: self.keys.clone(), value: self.functions.state_fields().to_vec(), expiry }
     }
 
     /// What its state means.

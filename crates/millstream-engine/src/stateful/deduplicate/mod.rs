@@ -39,10 +39,10 @@ impl Deduplication {
         let key: Vec<FieldRef> = key.collect();
         if self.within_watermark {
             let value = vec![Arc::new(Field::new("expiresAtMicros", DataType::Timestamp(TimeUnit::Microsecond, None), false))];
-            return TableSchema { name: "default", key, value, expiry: Expiry::Value(0) };
+            return TableSchema { name: "default".into(), key, value, expiry: Expiry::Value(0) };
         }
         let expiry = key.iter().position(|field| event_time_delay(field).is_some()).map_or(Expiry::Never, Expiry::Key);
-        TableSchema { name: "default", key, value: Vec::new(), expiry }
+        TableSchema { name: "default".into(), key, value: Vec::new(), expiry }
     }
 
     pub(crate) fn description(&self) -> Description {

@@ -62,7 +62,7 @@ impl Side {
         };
         let fields = self.schema.fields().iter().zip(&self.names);
         let fields = fields.map(|(field, name)| Arc::new(field.as_ref().clone().with_name(name)) as FieldRef);
-        Ok(TableSchema { name, key, value: fields.chain([matched]).collect(), expiry })
+        Ok(TableSchema { name: name.into(), key, value: fields.chain([matched]).collect(), expiry })
     }
 
     /// The instant (microseconds) up to which rows leave at this watermark.
@@ -286,13 +286,13 @@ impl Core for JoinCore {
         vec![&mut self.left.table, &mut self.right.table]
     }
 
-    fn output_watermark(&self, input_ms: i64) -> i64 {
+    fn output_watermark(&self, input_ms: i64) -> Option<i64> {
         let sides = [&self.left, &self.right].into_iter().filter_map(|half| match &half.side.eviction {
             Eviction::Never => None,
             Eviction::Key(_) => Some(input_ms),
             Eviction::Value(_, bounds) => state_watermark(bounds, input_ms),
         });
-        sides.min().unwrap_or(input_ms).min(input_ms)
+        Some(sides.min().unwrap_or(input_ms).min(input_ms))
     }
 
     fn wants_time_to_pass(&self) -> bool {

@@ -15,7 +15,7 @@ pub(crate) const NAME: &str = "globalLimit";
 
 fn table() -> TableSchema {
     TableSchema {
-        name: "default",
+        name: "default".into(),
         key: Vec::new(),
         value: vec![Arc::new(Field::new("value", DataType::Int64, false))],
         expiry: Expiry::Never,

@@ -1,5 +1,6 @@
 //! The logical nodes of event time and state.
 
+mod arbitrary;
 mod deduplicate;
 mod limit;
 mod session_window;
@@ -8,6 +9,8 @@ mod watermark;
 
 use arrow::datatypes::Field;
 
+pub use arbitrary::Arbitrary;
+pub(crate) use arbitrary::Program;
 pub use deduplicate::Deduplicate;
 pub(crate) use limit::StreamLimit;
 pub use session_window::SessionWindow;

@@ -106,7 +106,7 @@ fn index_of(schema: &DFSchema, column: &Expr) -> DfResult<usize> {
 }
 
 /// Whether values of the type can be event time: instants, and windows of them. A wall clock cannot.
-fn is_event_time(data_type: &DataType) -> bool {
+pub(super) fn is_event_time(data_type: &DataType) -> bool {
     let instant = |data_type: &DataType| matches!(data_type, DataType::Timestamp(TimeUnit::Microsecond, Some(_)));
     match data_type {
         DataType::Struct(fields) => fields.iter().any(|field| field.name() == "end" && instant(field.data_type())),

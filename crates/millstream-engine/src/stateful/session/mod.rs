@@ -45,7 +45,7 @@ impl Sessions {
     fn table(&self) -> TableSchema {
         let end = Arc::new(arrow::datatypes::Field::new("end", self.time.clone(), false));
         TableSchema {
-            name: "default",
+            name: "default".into(),
             key: self.keys.clone(),
             value: [end].into_iter().chain(self.functions.state_fields().iter().cloned()).collect(),
             expiry: if self.closes() { Expiry::Value(0) } else { Expiry::Never },

@@ -59,7 +59,7 @@ impl Sliding {
         let others = self.aggregation.keys.iter().enumerate().filter(|(index, _)| *index != self.window);
         let end: FieldRef = Arc::new(Field::new("end", self.time(), true));
         TableSchema {
-            name: "slices",
+            name: "slices".into(),
             key: others.map(|(_, key)| key.clone()).collect(),
             value: [end].into_iter().chain(self.aggregation.functions.state_fields().iter().cloned()).collect(),
             expiry: Expiry::Value(0),

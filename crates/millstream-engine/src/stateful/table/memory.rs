@@ -47,6 +47,13 @@ impl Values {
         }
     }
 
+    fn get(&self, sub: i64) -> Option<&Value> {
+        match self {
+            Values::One(only) => Some(only).filter(|only| only.sub == sub),
+            Values::Many(values) => values.binary_search_by_key(&sub, |value| value.sub).ok().and_then(|at| values.get(at)),
+        }
+    }
+
     /// Puts a value and returns the one that it replaced.
     fn put(&mut self, value: Value) -> Option<Value> {
         match self {
@@ -114,6 +121,10 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn get(&self, key: &[u8], sub: i64) -> Result<Option<Box<[u8]>>> {
+        Ok(self.rows.get(key).and_then(|values| values.get(sub)).map(|value| value.bytes.clone()))
+    }
+
     fn put(&mut self, key: &[u8], sub: i64, value: &[u8], expiry: Option<i64>) -> Result<bool> {
         self.bytes += size(key, value);
         let value = Value { sub, expiry, bytes: value.into() };
@@ -154,6 +165,10 @@ impl Store for MemoryStore {
             }
         }
         Ok(())
+    }
+
+    fn first_expiry(&self) -> Option<i64> {
+        self.expiries.first_key_value().map(|(expiry, _)| *expiry)
     }
 
     fn scan(&self, visit: &mut Visit<'_>) -> Result<()> {

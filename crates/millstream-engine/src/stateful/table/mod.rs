@@ -8,6 +8,7 @@ mod memory;
 mod normalize;
 mod store;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StructArray};
@@ -33,7 +34,7 @@ const SUB: &str = "sub";
 #[derive(Clone, Debug)]
 pub(crate) struct TableSchema {
     /// Its name within the operator, Spark's where Spark has one.
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     pub(crate) key: Vec<FieldRef>,
     pub(crate) value: Vec<FieldRef>,
     /// The column whose event time says when a row may leave.
@@ -62,6 +63,19 @@ impl TableSchema {
         let values = self.value.iter().enumerate().map(|(index, field)| nullable("v", index, field));
         let sub = Arc::new(Field::new(SUB, DataType::Int64, false));
         Arc::new(Schema::new(keys.chain([sub]).chain(values).collect::<Vec<FieldRef>>()))
+    }
+
+    /// The table whose changes have these columns. Its rows stay until they are removed.
+    pub(crate) fn of_changes(name: &str, columns: &Schema) -> Option<TableSchema> {
+        let (at, _) = columns.column_with_name(SUB)?;
+        // The prefix that `change_schema` put before each name.
+        let own = |field: &FieldRef| {
+            let name = field.name().split_once('_').map_or("", |(_, name)| name);
+            Arc::new(field.as_ref().clone().with_name(name))
+        };
+        let key = columns.fields().iter().take(at).map(own).collect();
+        let value = columns.fields().iter().skip(at + 1).map(own).collect();
+        Some(TableSchema { name: name.to_owned().into(), key, value, expiry: Expiry::Never })
     }
 
     fn removal_schema(&self) -> SchemaRef {
@@ -181,11 +195,14 @@ impl StateTable {
         self.store.get_many(&mut keys.into_iter(), visit).map_err(to_datafusion)
     }
 
+    /// One value of a key.
+    pub(crate) fn get(&self, key: &[u8], sub: i64) -> DfResult<Option<Box<[u8]>>> {
+        self.store.get(key, sub).map_err(to_datafusion)
+    }
+
     /// Whether there is a value.
     pub(crate) fn contains(&self, key: &[u8], sub: i64) -> DfResult<bool> {
-        let mut found = false;
-        self.get_many([key], &mut |_, at, _| found |= at == sub)?;
-        Ok(found)
+        Ok(self.get(key, sub)?.is_some())
     }
 
     /// Puts a value, which may leave when event time has passed `expiry` (microseconds).
@@ -218,6 +235,20 @@ impl StateTable {
             self.touch(key, *sub, true);
         }
         Ok(gone)
+    }
+
+    /// The earliest expiry there may be (microseconds).
+    pub(crate) fn first_expiry(&self) -> Option<i64> {
+        self.store.first_expiry()
+    }
+
+    /// Visits where every row is: its key, its number.
+    pub(crate) fn each(&self, visit: &mut dyn FnMut(&[u8], i64)) -> DfResult<()> {
+        let mut each = |key: &[u8], sub: i64, _: &[u8]| {
+            visit(key, sub);
+            true
+        };
+        self.store.scan(&mut each).map_err(to_datafusion)
     }
 
     /// Every row, in pieces of at most `rows`.
@@ -266,13 +297,7 @@ impl StateTable {
         let mut puts: Vec<Row> = Vec::new();
         let mut removes: Vec<(Box<[u8]>, i64)> = Vec::new();
         for ((key, sub), existed) in touched {
-            let mut value: Option<Box<[u8]>> = None;
-            self.get_many([key.as_ref()], &mut |_, at, bytes| {
-                if at == sub {
-                    value = Some(bytes.into());
-                }
-            })?;
-            match value {
+            match self.get(&key, sub)? {
                 Some(value) => puts.push((key, sub, value)),
                 None if existed => removes.push((key, sub)),
                 None => {}

@@ -17,6 +17,12 @@ pub(crate) trait Store: Debug + Send {
     /// Those of the medium.
     fn get_many<'a>(&self, keys: &mut dyn Iterator<Item = &'a [u8]>, visit: &mut dyn FnMut(usize, i64, &[u8])) -> Result<()>;
 
+    /// One value of a key.
+    ///
+    /// # Errors
+    /// Those of the medium.
+    fn get(&self, key: &[u8], sub: i64) -> Result<Option<Box<[u8]>>>;
+
     /// Puts a value that may leave when time has passed `expiry`. Returns whether it replaced one.
     ///
     /// # Errors
@@ -34,6 +40,9 @@ pub(crate) trait Store: Debug + Send {
     /// # Errors
     /// Those of the medium.
     fn take_expired(&mut self, instant: i64, take: &mut dyn FnMut(Box<[u8]>, i64, Box<[u8]>)) -> Result<()>;
+
+    /// The earliest expiry there may be; that of a value which is gone counts as well.
+    fn first_expiry(&self) -> Option<i64>;
 
     /// Visits every value until the visitor answers `false`.
     ///

@@ -104,7 +104,8 @@ async fn both_sides_of_a_join_and_both_branches_of_a_union_are_told_apart() {
         .unwrap();
     let lab = Lab::new();
     let query = lab.start(joined, Append).await.unwrap();
-    for second in [1000.0, 1100.0] {
+    // Without state that leaves there are no batches without data, and the late filter follows two batches behind.
+    for second in [1000.0, 1100.0, 1101.0] {
         left.add(&[at("a", second, 1)]);
         right.add(&[at("a", second, 1)]);
         lab.step(&query).await;
@@ -114,7 +115,7 @@ async fn both_sides_of_a_join_and_both_branches_of_a_union_are_told_apart() {
     lab.step(&query).await;
     let (rows, _, mut origins) = late(&query.recent_progress());
     origins.sort();
-    let expected = [(Some(0), Some("file 2".to_owned()), 2), (Some(1), Some("file 2".to_owned()), 1)];
+    let expected = [(Some(0), Some("file 3".to_owned()), 2), (Some(1), Some("file 3".to_owned()), 1)];
     assert_eq!((rows, origins), (3, expected.to_vec()));
     query.stop().await;
 }
@@ -144,20 +145,18 @@ async fn late_rows_reach_their_table_once_even_if_a_commit_fails() {
         events.add(&[at("a", 1101.0, 2)]);
         run(&lab).await.unwrap();
         lab = lab.restarted();
-        lab.settings.late_rows = Some(std::sync::Arc::new(rows.clone()));
         events.add(&[at("b", 1001.0, 4), ("c", None, 8), at("-", 1002.5, 16), at("d", 1103.0, 32), at("e", 1104.0, 64)]);
         if let Some(after) = failure {
             lab.results.fail(after);
             run(&lab).await.unwrap_err();
             lab = lab.restarted();
-            lab.settings.late_rows = Some(std::sync::Arc::new(rows.clone()));
         }
         run(&lab).await.unwrap();
         let mut lines: Vec<String> = rows.all().iter().flat_map(table).collect();
         lines.sort();
         let expected = [
-            r#"3|Events|file 2|97500|{"ts":"1970-01-01T00:16:42.500Z","v":16}"#,
-            r#"3|Events|file 2|99000|{"ts":"1970-01-01T00:16:41Z","v":4}"#,
+            r#"3|Events|file 2|100000|{"ts":"1970-01-01T00:16:41Z","v":4}"#,
+            r#"3|Events|file 2|98500|{"ts":"1970-01-01T00:16:42.500Z","v":16}"#,
         ];
         assert_eq!(lines, expected, "{failure:?}");
     }

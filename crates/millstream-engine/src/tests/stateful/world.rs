@@ -1,7 +1,7 @@
 //! Streams of events given file by file, a sink for every mode, and what a step showed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -55,6 +55,8 @@ struct EventsState {
     files: Mutex<Vec<RecordBatch>>,
     frozen: Mutex<Option<u64>>,
     added: Notify,
+    /// Whether a batch takes all files that are there.
+    unlimited: AtomicBool,
 }
 
 impl Events {
@@ -65,7 +67,24 @@ impl Events {
             Field::new(format!("{prefix}ts"), DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), true),
             Field::new(format!("{prefix}v"), DataType::Int64, true),
         ]);
-        Events(Arc::new(EventsState { schema: Arc::new(schema), files: Mutex::default(), frozen: Mutex::default(), added: Notify::new() }))
+        Events(Arc::new(EventsState {
+            schema: Arc::new(schema),
+            files: Mutex::default(),
+            frozen: Mutex::default(),
+            added: Notify::new(),
+            unlimited: AtomicBool::new(false),
+        }))
+    }
+
+    /// Lets a batch take all files that are there.
+    pub(super) fn take_all_at_once(&self) {
+        self.0.unlimited.store(true, Ordering::SeqCst);
+    }
+
+    /// Adds a file of these columns.
+    pub(super) fn add_columns(&self, columns: Vec<ArrayRef>) {
+        self.0.files.lock().push(RecordBatch::try_new(self.0.schema.clone(), columns).unwrap());
+        self.0.added.notify_one();
     }
 
     /// Adds a file. The key `-` is null.
@@ -74,9 +93,7 @@ impl Events {
         let times: TimestampMicrosecondArray =
             events.iter().map(|(_, second, _)| second.map(|second| (second * 1e6).round() as i64)).collect();
         let values: Int64Array = events.iter().map(|(.., v)| Some(*v)).collect();
-        let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(times.with_timezone("UTC")), Arc::new(values)];
-        self.0.files.lock().push(RecordBatch::try_new(self.0.schema.clone(), columns).unwrap());
-        self.0.added.notify_one();
+        self.add_columns(vec![Arc::new(keys), Arc::new(times.with_timezone("UTC")), Arc::new(values)]);
     }
 
     /// The stream as a plan.
@@ -137,7 +154,7 @@ impl Source for Events {
     }
 
     fn read_limit(&self) -> ReadLimit {
-        ReadLimit::MaxFiles(1)
+        if self.0.unlimited.load(Ordering::SeqCst) { ReadLimit::AllAvailable } else { ReadLimit::MaxFiles(1) }
     }
 
     fn supports_available_now(&self) -> bool {
@@ -322,19 +339,24 @@ pub(super) struct Lab {
 
 impl Lab {
     pub(super) fn new() -> Self {
-        Self::over(Arc::new(InMemory::new()), Results::default())
+        Self::parallel(2)
     }
 
-    fn over(store: Arc<dyn ObjectStore>, results: Results) -> Self {
+    /// With so many tasks at once.
+    pub(super) fn parallel(tasks: usize) -> Self {
+        Self::over(Arc::new(InMemory::new()), Results::default(), tasks)
+    }
+
+    fn over(store: Arc<dyn ObjectStore>, results: Results, tasks: usize) -> Self {
         let registry = Registry::new(Arc::new(StepClock::default()), Arc::new(UniqueIds));
-        let session = Session::new(registry, SessionOptions { parallelism: 2, ..SessionOptions::default() }).unwrap();
+        let session = Session::new(registry, SessionOptions { parallelism: tasks, ..SessionOptions::default() }).unwrap();
         let seen = AtomicUsize::new(results.batches());
         Lab { session, store, results, settings: QuerySettings::default(), seen }
     }
 
     /// The same checkpoint and sink after the process ended.
     pub(super) fn restarted(&self) -> Self {
-        Lab { settings: self.settings.clone(), ..Self::over(self.store.clone(), self.results.clone()) }
+        Lab { settings: self.settings.clone(), ..Self::over(self.store.clone(), self.results.clone(), 2) }
     }
 
     pub(super) async fn start(&self, plan: LogicalPlan, mode: OutputMode) -> Result<StreamingQuery> {
@@ -367,8 +389,13 @@ impl Lab {
 
     /// The checkpoint, to look into it.
     pub(super) fn reader(&self) -> CheckpointReader {
+        Self::reader_of(self.store.clone())
+    }
+
+    /// The checkpoint in a store, to look into it.
+    pub(super) fn reader_of(store: Arc<dyn ObjectStore>) -> CheckpointReader {
         let url = Url::parse("memory:///ck").unwrap();
-        CheckpointReader::new(self.store.clone(), Path::from("ck"), url, Arc::new(StepClock::default()))
+        CheckpointReader::new(store, Path::from("ck"), url, Arc::new(StepClock::default()))
     }
 
     /// Names below a folder of the checkpoint.

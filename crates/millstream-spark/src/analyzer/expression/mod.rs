@@ -4,6 +4,7 @@ mod attribute;
 mod function;
 mod lambda;
 mod literal;
+mod python;
 mod star;
 mod subquery;
 mod window;
@@ -21,6 +22,7 @@ use super::naming::name_in;
 use super::{Analyzed, Attribute};
 use crate::functions::cast::CastMode;
 use crate::functions::{Settings, Typed, cast, faults};
+use crate::python::PythonRuntime;
 use crate::types;
 
 use lambda::Variables;
@@ -39,8 +41,8 @@ pub(super) struct Scope<'a> {
     pub(super) computed: &'a [(Expression, usize)],
 }
 
-/// Analyzes the plans inside of expressions.
-pub(super) trait Subqueries {
+/// What an expression needs from the plan around it.
+pub(super) trait Surroundings {
     /// A subquery that may refer to `outer`.
     ///
     /// # Errors
@@ -52,6 +54,12 @@ pub(super) trait Subqueries {
     /// # Errors
     /// `INVALID_PLAN_INPUT` when the plan does not have it.
     fn relation(&self, plan_id: i64) -> Result<Relation>;
+
+    /// What calls the client's functions in Python.
+    ///
+    /// # Errors
+    /// `PYTHON_FUNCTIONS_DISABLED`.
+    fn python(&self) -> Result<PythonRuntime>;
 }
 
 /// One column that an expression of a projection gives.
@@ -86,13 +94,13 @@ pub(super) enum Output {
 pub(super) struct Resolver<'a> {
     settings: &'a Settings,
     scope: &'a Scope<'a>,
-    subqueries: &'a dyn Subqueries,
+    surroundings: &'a dyn Surroundings,
     variables: Option<&'a Variables<'a>>,
 }
 
 impl<'a> Resolver<'a> {
-    pub(super) fn new(settings: &'a Settings, scope: &'a Scope<'a>, subqueries: &'a dyn Subqueries) -> Self {
-        Resolver { settings, scope, subqueries, variables: None }
+    pub(super) fn new(settings: &'a Settings, scope: &'a Scope<'a>, surroundings: &'a dyn Surroundings) -> Self {
+        Resolver { settings, scope, surroundings, variables: None }
     }
 
     /// An expression that is one value.
@@ -141,11 +149,7 @@ impl<'a> Resolver<'a> {
                 "a lambda function can only be the argument of a function that takes one",
             )
             .with_sqlstate("42K0D")),
-            ExprType::CommonInlineUserDefinedFunction(function) => Err(Error::invalid(
-                "UNSUPPORTED_FEATURE.PYTHON_UDF",
-                format!("the user-defined function `{}` cannot run in this version of Millstream", function.function_name),
-            )
-            .with_sqlstate("0A000")),
+            ExprType::CommonInlineUserDefinedFunction(function) => self.python_call(function),
             ExprType::TypedAggregateExpression(_) => Err(Error::invalid(
                 "UNSUPPORTED_FEATURE.JVM_FUNCTION",
                 "functions compiled for the JVM cannot run here: write them in SQL or Python",

@@ -16,8 +16,8 @@ use crate::functions::{Typed, cast, coercion, faults};
 
 impl Resolver<'_> {
     pub(super) fn subquery(&self, subquery: &SubqueryExpression) -> Result<Typed> {
-        let relation = self.subqueries.relation(subquery.plan_id)?;
-        let analyzed = self.subqueries.subquery(&relation, self.scope)?;
+        let relation = self.surroundings.relation(subquery.plan_id)?;
+        let analyzed = self.surroundings.subquery(&relation, self.scope)?;
         match subquery.subquery_type() {
             SubqueryType::Scalar => {
                 let [column] = visible(&analyzed)?;

@@ -33,7 +33,8 @@ impl Resolver<'_> {
         let partition_by = window.partition_spec.iter().map(|key| Ok(self.value(key)?.expr)).collect::<Result<Vec<_>>>()?;
         let order_by = window.order_spec.iter().map(|order| self.sort(order)).collect::<Result<Vec<_>>>()?;
         let (call, ignore_nulls) = call_of(function)?;
-        let lower = call.function_name.to_lowercase();
+        // A function of a user has a name of its own and is none of those below.
+        let lower = call.map(|call| call.function_name.to_lowercase()).unwrap_or_default();
         let name = plain_name(&lower);
         let ordered = !order_by.is_empty();
         if is_window_function(name) && name != "nth_value" && !ordered {
@@ -48,7 +49,7 @@ impl Resolver<'_> {
             Some(frame) => self.frame(frame, &window.order_spec, &order_by)?,
             None => WindowFrame::new(ordered.then_some(false)),
         };
-        if is_window_function(name) {
+        if let Some(call) = call.filter(|_| is_window_function(name)) {
             let (definition, arguments, data_type, nullable) = self.window_call(name, &call.arguments)?;
             let params = WindowFunctionParams {
                 args: arguments,
@@ -210,14 +211,15 @@ fn cast_back(value: Typed, name: &str, _settings: &Settings) -> Result<Typed> {
     }
 }
 
-/// The call inside of a window, and whether it ignores nulls.
-fn call_of(function: &Expression) -> Result<(&UnresolvedFunction, bool)> {
+/// The call inside of a window, `None` for a function of a user; and whether it ignores nulls.
+fn call_of(function: &Expression) -> Result<(Option<&UnresolvedFunction>, bool)> {
     match &function.expr_type {
         Some(ExprType::UnresolvedFunction(call)) if call.function_name == "__ignore_nulls" => {
             let inner = required(call.arguments.first(), "the function that ignores nulls")?;
             Ok((call_of(inner)?.0, true))
         }
-        Some(ExprType::UnresolvedFunction(call)) => Ok((call, false)),
+        Some(ExprType::UnresolvedFunction(call)) => Ok((Some(call), false)),
+        Some(ExprType::CommonInlineUserDefinedFunction(_)) => Ok((None, false)),
         _ => Err(Error::invalid("UNSUPPORTED_EXPR_FOR_WINDOW", "only a function can be computed over a window").with_sqlstate("42P20")),
     }
 }

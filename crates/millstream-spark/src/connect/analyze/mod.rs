@@ -135,7 +135,7 @@ pub(super) async fn explain(session: &Arc<ConnectSession>, relation: &Relation, 
     let physical = format!("== Physical Plan ==\n{physical}\n");
     match mode {
         ExplainMode::Extended | ExplainMode::Cost => {
-            let optimized = session.engine.context().state().optimize(&plan).map_err(from_datafusion)?;
+            let optimized = session.engine.state().optimize(&plan).map_err(from_datafusion)?;
             let optimized = format!("== Optimized Logical Plan ==\n{}\n\n", optimized.display_indent());
             if mode == ExplainMode::Cost {
                 return Ok(format!("{optimized}{physical}"));

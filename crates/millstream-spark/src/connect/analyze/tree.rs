@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, Field, Schema};
 
-use crate::types::{CHAR_VARCHAR, INTERVAL, VARIANT, simple_name};
+use crate::types::{CHAR_VARCHAR, INTERVAL, Shape, VARIANT, simple_name, simple_name_of};
 
 /// A schema as Spark prints it, down to a level.
 pub(super) fn render(schema: &Schema, level: Option<usize>) -> String {
@@ -22,7 +22,7 @@ fn push_field(text: &mut String, field: &Field, prefix: &str, depth: usize) {
 }
 
 fn push_inside(text: &mut String, field: &Field, prefix: &str, depth: usize) {
-    if depth == 0 || field.metadata().contains_key(VARIANT) {
+    if depth == 0 || field.metadata().contains_key(VARIANT) || Shape::of(field.metadata()).is_some() {
         return;
     }
     match field.data_type() {
@@ -44,8 +44,8 @@ fn push_inside(text: &mut String, field: &Field, prefix: &str, depth: usize) {
 }
 
 fn type_name(field: &Field) -> String {
-    if field.metadata().contains_key(VARIANT) {
-        return "variant".to_owned();
+    if field.metadata().contains_key(VARIANT) || Shape::of(field.metadata()).is_some() {
+        return simple_name_of(field);
     }
     if let Some(length) = field.metadata().get(CHAR_VARCHAR) {
         return length.clone();

@@ -101,14 +101,14 @@ pub(super) async fn run(session: &Arc<ConnectSession>, catalog: Catalog) -> Resu
             if let Some(database) = &asked.db_name {
                 warehouse.require_database(&objects::database(database)?).await?;
             }
-            let names = function_names().into_iter().filter(|name| matches(name, asked.pattern.as_deref()));
+            let names = function_names(session).into_iter().filter(|name| matches(name, asked.pattern.as_deref()));
             objects::functions(&names.collect::<Vec<_>>())
         }
-        CatType::GetFunction(asked) => match objects::function(&asked.function_name) {
+        CatType::GetFunction(asked) => match objects::function(session, &asked.function_name) {
             Some(name) => objects::functions(&[name]),
             None => Err(crate::functions::faults::unresolved_routine(&asked.function_name)),
         },
-        CatType::FunctionExists(asked) => value(truths([objects::function(&asked.function_name).is_some()])),
+        CatType::FunctionExists(asked) => value(truths([objects::function(session, &asked.function_name).is_some()])),
         CatType::CreateTable(asked) => {
             let schema = asked.schema.as_ref().map(to_schema).transpose()?;
             let table = NewTable {

@@ -11,6 +11,7 @@ use spark_connect_proto::{Read, Relation};
 use super::name::{CATALOG, TableName, not_found, parts};
 use super::rows::{batch, lists, matches, texts, truths};
 use super::warehouse::{Stored, Warehouse};
+use crate::connect::command::Registered;
 use crate::connect::session::{ConnectSession, DEFAULT_DATABASE, GLOBAL_TEMP};
 use crate::functions::Functions;
 use crate::functions::aggregate::Aggregates;
@@ -165,17 +166,17 @@ pub(super) async fn columns(session: &Arc<ConnectSession>, warehouse: &Warehouse
     ])
 }
 
-/// The names of all functions, in order.
-pub(in crate::connect) fn function_names() -> Vec<&'static str> {
-    let mut names = Functions::all().names();
-    names.extend(Aggregates::all().names());
+/// The names of all functions, in order, with those that the session's client registered.
+pub(in crate::connect) fn function_names(session: &ConnectSession) -> Vec<String> {
+    let builtin = Functions::all().names().into_iter().chain(Aggregates::all().names()).map(str::to_owned);
+    let mut names: Vec<String> = builtin.chain(session.part::<Registered>().names()).collect();
     names.sort_unstable();
     names.dedup();
     names
 }
 
 /// The function of that name, which may have `system.builtin` before it.
-pub(super) fn function(text: &str) -> Option<&'static str> {
+pub(super) fn function(session: &ConnectSession, text: &str) -> Option<String> {
     let parts = parts(text).ok()?;
     let name = match parts.as_slice() {
         [name] => name,
@@ -183,15 +184,15 @@ pub(super) fn function(text: &str) -> Option<&'static str> {
         [system, builtin, name] if system.eq_ignore_ascii_case("system") && builtin.eq_ignore_ascii_case("builtin") => name,
         _ => return None,
     };
-    function_names().into_iter().find(|known| known.eq_ignore_ascii_case(name))
+    function_names(session).into_iter().find(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Whether there is a function of that name.
-pub(in crate::connect) fn function_exists(text: &str) -> bool {
-    function(text).is_some()
+pub(in crate::connect) fn function_exists(session: &ConnectSession, text: &str) -> bool {
+    function(session, text).is_some()
 }
 
-pub(super) fn functions(names: &[&str]) -> Result<RecordBatch> {
+pub(super) fn functions(names: &[String]) -> Result<RecordBatch> {
     let nothing = || texts(names.iter().map(|_| None::<&str>));
     batch(vec![
         ("name", texts(names.iter().map(Some))),

@@ -113,7 +113,7 @@ impl Constraints {
         let (settings, state) = (session.settings(), session.engine.context().state());
         let mut all: Vec<(Attribute, Typed)> = rows.columns.iter().map(|column| (column.clone(), apart::value_of(column))).collect();
         for (column, text) in missing {
-            let value = apart::resolved(&crate::sql::parse::expression(text)?, &rows.columns, &settings, &state)?;
+            let value = apart::resolved(&crate::sql::parse::expression(text)?, &rows.columns, session, &settings, &state)?;
             let field =
                 table.field_with_name(column).map_err(|error| Error::internal("a generated column is not there").caused_by(error))?;
             let value = super::stored(value, field, &settings)?;
@@ -142,7 +142,7 @@ impl Constraints {
             conditions.push(Condition::of("Generated Column", &format!("`{column}` <=> ({text})"))?);
         }
         for Condition { name, text, expression, code } in conditions {
-            let condition = apart::resolved(&expression, columns, &settings, &state)?;
+            let condition = apart::resolved(&expression, columns, session, &settings, &state)?;
             let mut values = vec![condition.clone()];
             for column in columns.iter().filter(|column| condition.expr.column_refs().iter().any(|used| used.name == column.internal)) {
                 values.push(apart::value_of(column));

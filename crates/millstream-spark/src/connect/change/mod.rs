@@ -97,7 +97,7 @@ pub(in crate::connect) fn condition(
 ) -> Result<Expr> {
     refuse_subquery(expression, operation)?;
     let settings = session.settings();
-    let value = apart::resolved(expression, columns, &settings, &session.engine.context().state())?;
+    let value = apart::resolved(expression, columns, session, &settings, &session.engine.context().state())?;
     check_row_value(&value, operation, "condition")?;
     match &value.data_type {
         DataType::Boolean => Ok(value.expr),
@@ -115,7 +115,7 @@ pub(in crate::connect) fn condition(
 /// As [`condition`].
 fn value(session: &ConnectSession, expression: &Expression, columns: &[Attribute], operation: &str) -> Result<Typed> {
     refuse_subquery(expression, operation)?;
-    let value = apart::resolved(expression, columns, &session.settings(), &session.engine.context().state())?;
+    let value = apart::resolved(expression, columns, session, &session.settings(), &session.engine.context().state())?;
     if apart::is_aggregate(&value) {
         return Err(aggregation(operation, "assignment"));
     }

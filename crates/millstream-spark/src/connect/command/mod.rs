@@ -70,7 +70,7 @@ pub(super) async fn run(answers: &Answers, command: Command) -> Result<()> {
         CommandType::GetResourcesCommand(_) => {
             answers.send(ResponseType::GetResourcesCommandResult(GetResourcesCommandResult::default())).await;
         }
-        CommandType::RegisterFunction(function) => session.part::<Registered>().add_function(function),
+        CommandType::RegisterFunction(function) => session.part::<Registered>().add_function(function)?,
         CommandType::RegisterTableFunction(function) => session.part::<Registered>().add_table_function(function),
         CommandType::RegisterDataSource(source) => session.part::<Registered>().add_data_source(source),
         CommandType::MergeIntoTableCommand(merge) => merge_into(session, None, merge).await.map(drop)?,

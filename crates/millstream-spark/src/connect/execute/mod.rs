@@ -59,15 +59,30 @@ impl Answers {
         self.push(ExecutePlanResponse { response_type: Some(response), ..ExecutePlanResponse::default() }).await;
     }
 
-    /// Sends a response that has no kind, but a schema or metrics.
+    /// Says that everything was sent. A client that can come back waits for this; it carries the metrics, so that they cost no response of
+    /// their own.
+    async fn complete(&self, summary: query::Summary) {
+        let response_type = self.operation.reattachable.then_some(ResponseType::ResultComplete(ResultComplete {}));
+        if response_type.is_none() && summary.metrics.is_none() && summary.observed.is_empty() {
+            return;
+        }
+        let query::Summary { metrics, observed } = summary;
+        let response = ExecutePlanResponse { response_type, metrics, observed_metrics: observed, ..ExecutePlanResponse::default() };
+        self.operation.responses.push_last(self.addressed(response)).await;
+    }
+
     async fn push(&self, response: ExecutePlanResponse) {
-        let response = ExecutePlanResponse {
+        self.operation.responses.push(self.addressed(response)).await;
+    }
+
+    /// A response under the ids of its session and operation.
+    fn addressed(&self, response: ExecutePlanResponse) -> ExecutePlanResponse {
+        ExecutePlanResponse {
             session_id: self.session.key.session_id.clone(),
             server_side_session_id: self.session.server_side_session_id.clone(),
             operation_id: self.operation.id.clone(),
             ..response
-        };
-        self.operation.responses.push(response).await;
+        }
     }
 }
 
@@ -134,23 +149,24 @@ fn check_tags(tags: &[String]) -> Result<()> {
 async fn run(answers: Answers, plan: Option<spark_connect_proto::Plan>) {
     let operation = answers.operation.clone();
     let work = AssertUnwindSafe(async {
-        match unpack(plan)? {
-            Work::Root(relation) => query::run(&answers, *relation).await,
-            Work::Command(command) => command::run(&answers, *command).await,
-        }
+        let summary = match unpack(plan)? {
+            Work::Root(relation) => query::run(&answers, *relation).await?,
+            Work::Command(command) => {
+                command::run(&answers, *command).await?;
+                query::Summary::default()
+            }
+        };
+        answers.complete(summary).await;
+        Ok::<(), Error>(())
     });
     let outcome = tokio::select! {
         biased;
+        // What waits for room in the queue of a client that is gone ends here, too.
         () = operation.cancel.cancelled() => Err(Error::cancelled()),
         outcome = work.catch_unwind() => outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))),
     };
     let end = match outcome {
-        Ok(()) => {
-            if operation.reattachable {
-                answers.send(ResponseType::ResultComplete(ResultComplete {})).await;
-            }
-            End::Complete
-        }
+        Ok(()) => End::Complete,
         Err(error) => {
             let error = if operation.cancel.is_cancelled() { cancelled() } else { error };
             tracing::debug!(operation = %operation.id, %error, "an operation failed");

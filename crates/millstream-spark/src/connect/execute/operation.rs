@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_core::{Error, Result};
 use parking_lot::Mutex;
@@ -10,9 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::responses::{End, Responses};
 use crate::connect::errors::invalid_handle;
-
-/// How long an operation waits for a client that went away, as Spark's `spark.connect.execute.manager.detachedTimeout`.
-const DETACHED_MS: i64 = 5 * 60 * 1_000;
+use crate::connect::sessions::milliseconds;
 
 /// Ended operations that are remembered.
 const REMEMBERED: usize = 1_000;
@@ -158,10 +157,12 @@ impl Operations {
         self.0.lock().open.values().any(|operation| operation.is_running())
     }
 
-    /// Forgets the operations whose client went away long ago.
-    pub(in crate::connect) fn abandon_detached(&self, now_ms: i64) {
+    /// Forgets the operations whose client went away longer ago than `patience`.
+    pub(in crate::connect) fn abandon_detached(&self, now_ms: i64, patience: Duration) {
         let mut state = self.0.lock();
-        let late = |operation: &Operation| operation.responses.detached_since_ms().is_some_and(|since| now_ms - since > DETACHED_MS);
+        let patience = milliseconds(patience);
+        let since = |operation: &Operation| operation.responses.detached_since_ms();
+        let late = |operation: &Operation| since(operation).is_some_and(|since| now_ms.saturating_sub(since) > patience);
         let ids: Vec<String> = state.open.values().filter(|operation| late(operation)).map(|operation| operation.id.clone()).collect();
         for id in ids {
             state.remove(&id);
@@ -227,12 +228,13 @@ mod tests {
         operations.admit(operation("a", "t", 1)).unwrap();
         let attached = operations.find("a").unwrap();
         let client = attached.responses.attach();
-        operations.abandon_detached(DETACHED_MS * 9);
+        let patience = Duration::from_secs(2);
+        operations.abandon_detached(9_000, patience);
         assert!(operations.find("a").is_ok());
         attached.responses.detach(client, 1_000);
-        operations.abandon_detached(1_000 + DETACHED_MS);
+        operations.abandon_detached(3_000, patience);
         assert!(operations.find("a").is_ok());
-        operations.abandon_detached(1_001 + DETACHED_MS);
+        operations.abandon_detached(3_001, patience);
         assert!(attached.cancel.is_cancelled() && operations.find("a").is_err());
     }
 }

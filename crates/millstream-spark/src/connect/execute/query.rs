@@ -8,7 +8,7 @@ use futures::StreamExt;
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use spark_connect_proto::execute_plan_response::metrics::{MetricObject, MetricValue};
-use spark_connect_proto::execute_plan_response::{ArrowBatch, Metrics, ResponseType};
+use spark_connect_proto::execute_plan_response::{ArrowBatch, Metrics, ObservedMetrics, ResponseType};
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{DataType, ExecutePlanResponse, Relation, data_type};
 
@@ -18,98 +18,99 @@ use crate::analyzer::{Analyzed, Attribute};
 use crate::connect::{catalog, show, statement};
 use crate::types::struct_to_proto;
 
-/// Sends the rows of a relation.
+/// Sends the rows of a relation, and gives what is to be said of them at the end.
 ///
 /// # Errors
 /// Those of analyzing and running it.
-pub(super) async fn run(answers: &Answers, relation: Relation) -> Result<()> {
+pub(super) async fn run(answers: &Answers, relation: Relation) -> Result<Summary> {
     let session = &answers.session;
-    match relation.rel_type {
-        Some(RelType::ShowString(show)) => {
-            let rows = show::show_string(session, *show).await?;
-            send_rows(answers, &rows).await
-        }
-        Some(RelType::HtmlString(show)) => {
-            let rows = show::html_string(session, *show).await?;
-            send_rows(answers, &rows).await
-        }
-        Some(RelType::Catalog(catalog)) => {
-            let rows = catalog::run(session, catalog).await?;
-            send_rows(answers, &rows).await
-        }
+    let rows = match relation.rel_type {
+        Some(RelType::ShowString(show)) => show::show_string(session, *show).await?,
+        Some(RelType::HtmlString(show)) => show::html_string(session, *show).await?,
+        Some(RelType::Catalog(catalog)) => catalog::run(session, catalog).await?,
         Some(RelType::Sql(_) | RelType::WithRelations(_) | RelType::Extension(_)) => match statement::run(session, &relation).await? {
-            Some(rows) => send_rows(answers, &rows).await,
-            None => stream(answers, &relation).await,
+            Some(rows) => rows,
+            None => return stream(answers, &relation).await,
         },
-        _ => stream(answers, &relation).await,
-    }
+        _ => return stream(answers, &relation).await,
+    };
+    let mut sending = Sending::new(answers, rows.schema_ref().fields());
+    sending.send(&rows).await?;
+    sending.end().await?;
+    Ok(Summary::default())
 }
 
 /// Runs a query and sends its rows as they come.
-async fn stream(answers: &Answers, relation: &Relation) -> Result<()> {
+async fn stream(answers: &Answers, relation: &Relation) -> Result<Summary> {
     let session = &answers.session;
     let analyzed = session.analyze(relation).await?;
     let schema = analyzed.schema();
     let plan = visible_plan(analyzed)?;
     let mut rows = session.engine.rows(plan).await?;
-    send_schema(answers, schema.fields()).await;
-    let mut batches = Batches::new(schema.fields(), &session.confs.time_zone());
+    let mut sending = Sending::new(answers, schema.fields());
     while let Some(next) = rows.batches.next().await {
-        for batch in batches.split(&next?)? {
-            send_batch(answers, batch).await;
+        sending.send(&next?).await?;
+    }
+    let sent = sending.end().await?;
+    Ok(Summary { metrics: Some(metrics(sent)), observed: observe::answer(rows.observed()?)? })
+}
+
+/// What a client is told when all rows were sent.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    pub(super) metrics: Option<Metrics>,
+    pub(super) observed: Vec<ObservedMetrics>,
+}
+
+/// Rows on their way to a client. Every response costs the client a call to release it, so the schema travels with the first rows.
+struct Sending<'a> {
+    answers: &'a Answers,
+    batches: Batches,
+    schema: Option<DataType>,
+}
+
+impl<'a> Sending<'a> {
+    fn new(answers: &'a Answers, fields: &Fields) -> Self {
+        let schema = DataType { kind: Some(data_type::Kind::Struct(struct_to_proto(fields))) };
+        Sending { answers, batches: Batches::new(fields, &answers.session.confs.time_zone()), schema: Some(schema) }
+    }
+
+    async fn send(&mut self, rows: &RecordBatch) -> Result<()> {
+        for batch in self.batches.split(rows)? {
+            self.push(batch).await;
+        }
+        Ok(())
+    }
+
+    /// Sends a batch without rows if there was none, and gives the number of rows.
+    async fn end(mut self) -> Result<i64> {
+        if self.batches.is_empty() {
+            let nothing = self.batches.nothing()?;
+            self.push(nothing).await;
+        }
+        Ok(self.batches.rows())
+    }
+
+    async fn push(&mut self, batch: ArrowBatch) {
+        let chunking = self.answers.chunking;
+        // A row may be larger than a batch should be.
+        let pieces = if chunking.allowed { batches::chunks(batch, chunking.size.max(batches::LEAST_CHUNK)) } else { vec![batch] };
+        for piece in pieces {
+            let response_type = Some(ResponseType::ArrowBatch(piece));
+            self.answers.push(ExecutePlanResponse { response_type, schema: self.schema.take(), ..ExecutePlanResponse::default() }).await;
         }
     }
-    if batches.is_empty() {
-        send_batch(answers, batches.nothing()?).await;
-    }
-    send_metrics(answers, batches.rows()).await;
-    let observed = observe::answer(rows.observed()?)?;
-    if !observed.is_empty() {
-        answers.push(ExecutePlanResponse { observed_metrics: observed, ..ExecutePlanResponse::default() }).await;
-    }
-    Ok(())
 }
 
-/// Sends rows that are there already.
-pub(in crate::connect) async fn send_rows(answers: &Answers, rows: &RecordBatch) -> Result<()> {
-    let schema = rows.schema();
-    send_schema(answers, schema.fields()).await;
-    let mut batches = Batches::new(schema.fields(), &answers.session.confs.time_zone());
-    for batch in batches.split(rows)? {
-        send_batch(answers, batch).await;
-    }
-    if batches.is_empty() {
-        send_batch(answers, batches.nothing()?).await;
-    }
-    Ok(())
-}
-
-async fn send_schema(answers: &Answers, fields: &Fields) {
-    let schema = DataType { kind: Some(data_type::Kind::Struct(struct_to_proto(fields))) };
-    answers.push(ExecutePlanResponse { schema: Some(schema), ..ExecutePlanResponse::default() }).await;
-}
-
-async fn send_batch(answers: &Answers, batch: ArrowBatch) {
-    // A row may be larger than a batch should be.
-    if answers.chunking.allowed {
-        for chunk in batches::chunks(batch, answers.chunking.size.max(batches::LEAST_CHUNK)) {
-            answers.send(ResponseType::ArrowBatch(chunk)).await;
-        }
-    } else {
-        answers.send(ResponseType::ArrowBatch(batch)).await;
-    }
-}
-
-async fn send_metrics(answers: &Answers, rows: i64) {
+fn metrics(rows: i64) -> Metrics {
     let value = MetricValue { name: "number of output rows".to_owned(), value: rows, metric_type: "sum".to_owned() };
-    let metrics = Metrics {
+    Metrics {
         metrics: vec![MetricObject {
             name: "Result".to_owned(),
             execution_metrics: [("numOutputRows".to_owned(), value)].into(),
             ..MetricObject::default()
         }],
-    };
-    answers.push(ExecutePlanResponse { metrics: Some(metrics), ..ExecutePlanResponse::default() }).await;
+    }
 }
 
 /// The plan without the columns that the user does not see.

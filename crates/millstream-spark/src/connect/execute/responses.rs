@@ -12,13 +12,14 @@ use tokio::sync::Notify;
 use crate::connect::errors::Fault;
 
 /// Bytes that may wait for the client. When they do, the operation pauses until the client has taken some.
-const MOST_WAITING: usize = 32 << 20;
+const MOST_WAITING: usize = 16 << 20;
 
 /// Responses that may wait for the client.
 const MOST_WAITING_RESPONSES: u64 = 256;
 
-/// Bytes kept after they were sent, until the client releases them, so that it can ask again. The oldest go first.
-const MOST_KEPT: usize = 10 << 20;
+/// Bytes kept after they were sent, until the client releases them, so that it can ask again. The oldest go first. What was sent may be in the
+/// buffers of two systems and of the network when a connection breaks, so this has to be more than they hold.
+const MOST_KEPT: usize = 64 << 20;
 
 /// The responses of an operation, counted from 0.
 #[derive(Debug)]
@@ -103,7 +104,16 @@ impl Responses {
     }
 
     /// Adds a response, when there is room.
-    pub(super) async fn push(&self, mut response: ExecutePlanResponse) {
+    pub(super) async fn push(&self, response: ExecutePlanResponse) {
+        self.add(response, None).await;
+    }
+
+    /// Adds the last response, when there is room. Nobody sees it and takes the operation for running.
+    pub(super) async fn push_last(&self, response: ExecutePlanResponse) {
+        self.add(response, Some(End::Complete)).await;
+    }
+
+    async fn add(&self, mut response: ExecutePlanResponse, mut end: Option<End>) {
         loop {
             let mut taken = pin!(self.taken.notified());
             taken.as_mut().enable();
@@ -116,6 +126,9 @@ impl Responses {
                     let bytes = response.encoded_len();
                     queue.bytes_waiting += bytes;
                     queue.responses.push_back((bytes, response));
+                    if let Some(end) = end.take() {
+                        queue.end.get_or_insert(end);
+                    }
                     break;
                 }
             }
@@ -265,6 +278,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_sees_the_last_response_sees_the_end() {
+        let responses = Responses::new("op".into(), true);
+        let client = responses.attach();
+        responses.push(response(1)).await;
+        assert!(id_at(&responses, client, 0).await.is_some() && responses.end().is_none());
+        responses.push_last(response(1)).await;
+        assert!(matches!(responses.end(), Some(End::Complete)));
+        assert_eq!(id_at(&responses, client, 1).await.as_deref(), Some("op.1"));
+        assert!(matches!(responses.next(client, 2).await, Next::End(End::Complete)));
+    }
+
+    #[tokio::test]
     async fn what_is_not_taken_holds_the_operation_back() {
         let responses = Responses::new("op".into(), false);
         responses.push(response(MOST_WAITING)).await;
@@ -280,11 +305,11 @@ mod tests {
     async fn sent_responses_are_kept_up_to_a_limit() {
         let responses = Responses::new("op".into(), true);
         let client = responses.attach();
-        for position in 0..4 {
-            responses.push(response(4 << 20)).await;
+        for position in 0..5 {
+            responses.push(response(MOST_KEPT / 4)).await;
             assert!(id_at(&responses, client, position).await.is_some());
         }
         assert!(matches!(responses.next(client, 0).await, Next::Gone));
-        assert!(id_at(&responses, client, 3).await.is_some());
+        assert!(id_at(&responses, client, 4).await.is_some() && id_at(&responses, client, 2).await.is_some());
     }
 }

@@ -35,7 +35,7 @@ impl Statements<'_> {
             Describe::Database { name, .. } => self.describe_database(&name).await,
             Describe::Function { name, .. } => {
                 let text = text_of(&name);
-                if !function_exists(&text) {
+                if !function_exists(self.session, &text) {
                     return Err(unresolved_routine(&text));
                 }
                 let lines =

@@ -22,6 +22,7 @@ use spark_connect_proto::{self as proto, Catalog, Expression, Relation, Sql, Wit
 use super::analyze;
 use super::catalog::rows::{done, strict, texts};
 use super::catalog::{self as objects, Warehouse, drop_any_view, drop_database, drop_table};
+use super::command::Registered;
 use super::delta;
 use super::errors::{self, unsupported};
 use super::session::{ConnectSession, GLOBAL_TEMP};
@@ -100,6 +101,7 @@ impl Statements<'_> {
                 self.catalog(CatType::CreateDatabase(create)).await
             }
             Statement::Drop { kind, name, if_exists, cascade, purge: _ } => self.drop_object(kind, &name, if_exists, cascade).await,
+            Statement::DropFunction { name, if_exists, temporary } => self.drop_function(&name, if_exists, temporary),
             Statement::Insert(insert) => self.insert(insert).await,
             Statement::Truncate { table } => {
                 self.catalog(CatType::TruncateTable(proto::TruncateTable { table_name: text_of(&table) })).await
@@ -183,6 +185,19 @@ impl Statements<'_> {
             }
         }
         done()
+    }
+
+    /// Registered functions are temporary ones; there are no others that can be dropped.
+    fn drop_function(&self, name: &Name, if_exists: bool, temporary: bool) -> Result<RecordBatch> {
+        let dropped = match name.as_slice() {
+            [name] if temporary => self.session.part::<Registered>().drop_function(name),
+            _ => false,
+        };
+        if dropped || if_exists {
+            return done();
+        }
+        let message = format!("The routine {} cannot be found. Verify the spelling and correctness of the name.", text_of(name));
+        Err(Error::invalid("ROUTINE_NOT_FOUND", message).with_sqlstate("42883"))
     }
 
     async fn explain(&self, mode: ExplainMode, statement: Statement) -> Result<RecordBatch> {

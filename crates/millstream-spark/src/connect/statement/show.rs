@@ -15,6 +15,7 @@ use spark_connect_proto::{Read, Relation};
 use super::{Statements, table_operation, text_of};
 use crate::connect::catalog::rows::{matches, strict, texts, truths};
 use crate::connect::catalog::{CATALOG, Stored, TableName, Warehouse, function_names, not_found};
+use crate::connect::command::Registered;
 use crate::connect::errors::unsupported;
 use crate::connect::session::GLOBAL_TEMP;
 use crate::functions::cast::{TextStyle, text_of as texts_of};
@@ -43,7 +44,9 @@ impl Statements<'_> {
                 strict(vec![("col_name", texts(schema.fields().iter().map(|field| Some(field.name()))))])
             }
             Show::Functions { pattern, kind } => {
-                let names = function_names().into_iter().filter(|_| !kind.eq_ignore_ascii_case("USER"));
+                let of_user = kind.eq_ignore_ascii_case("USER");
+                let names = if of_user { self.session.part::<Registered>().names() } else { function_names(self.session) };
+                let names = names.into_iter();
                 strict(vec![("function", texts(names.filter(|name| matches(name, pattern.as_deref())).map(Some)))])
             }
             Show::CreateTable { table } => self.create_text(&table).await,

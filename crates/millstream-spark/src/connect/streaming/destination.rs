@@ -10,6 +10,7 @@ use millstream_core::{Error, ErrorKind, Options, Result};
 use parking_lot::Mutex;
 
 use crate::connect::session::ConnectSession;
+use crate::python::PythonSink;
 
 /// Formats whose sink writes files into a folder.
 const FILES: [&str; 6] = ["parquet", "json", "csv", "orc", "text", "avro"];
@@ -46,6 +47,9 @@ impl Wanted {
 pub(super) async fn open(session: &ConnectSession, wanted: &Wanted, schema: &SchemaRef) -> Result<Arc<dyn Sink>> {
     let registry = session.engine.registry();
     let format = wanted.format.as_str();
+    if let Some(class) = session.python_source(format)? {
+        return Ok(Arc::new(PythonSink::new(class, wanted.options.clone(), wanted.mode == OutputMode::Complete, true)));
+    }
     let provider = match registry.sink(format) {
         Ok(provider) => provider.clone(),
         Err(_) if registry.source(format).is_ok() => {

@@ -7,13 +7,14 @@ use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
-use millstream_core::{Error, Ids, Result};
+use millstream_core::{Error, Result};
 use parking_lot::Mutex;
 use spark_connect_proto::PythonUdf;
 use tokio_util::sync::CancellationToken;
 
+use crate::analyzer::Leaves;
 use crate::connect::session::ConnectSession;
-use crate::python::{Answer, PythonCommand, Task, TaskContext, Worker, Workers, pickle_rows};
+use crate::python::{Answer, PythonRuntime, Task, TaskContext, Worker, pickle_rows};
 
 /// Rows that are pickled at once.
 const ROWS: usize = 1_000;
@@ -29,14 +30,12 @@ pub(super) struct ForeachSink {
 /// What every task of the sink needs.
 struct Function {
     task: Task,
-    python: PythonCommand,
-    workers: Arc<Workers>,
-    ids: Arc<dyn Ids>,
+    runtime: PythonRuntime,
 }
 
 impl fmt::Debug for ForeachSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ForeachSink").field("python", &self.function.python).finish_non_exhaustive()
+        f.debug_struct("ForeachSink").field("python", &self.function.runtime).finish_non_exhaustive()
     }
 }
 
@@ -46,9 +45,8 @@ impl ForeachSink {
     /// # Errors
     /// `PYTHON_FUNCTIONS_DISABLED`.
     pub(super) fn new(session: &ConnectSession, function: &PythonUdf) -> Result<Self> {
-        let python = PythonCommand::choose(&session.host.python(), session.confs.get("spark.sql.execution.pyspark.python"))?;
-        let task = Task::over_iterator(&function.python_ver, &function.command);
-        let function = Function { task, python, workers: session.part::<Workers>(), ids: session.host.ids() };
+        let runtime = session.python()?;
+        let function = Function { task: runtime.over_iterator(&function.python_ver, &function.command), runtime };
         Ok(ForeachSink { function: Arc::new(function), interrupt: CancellationToken::new(), begun: Mutex::default() })
     }
 
@@ -62,7 +60,7 @@ impl ForeachSink {
             begun.1 - 1
         };
         let function = self.function.clone();
-        let mut worker = function.workers.take(&function.python, function.ids.as_ref()).await?;
+        let mut worker = function.runtime.take().await?;
         let context = TaskContext { partition, properties: vec![("streaming.sql.batchId", batch_id.to_string())] };
         worker.begin(&function.task, &context).await?;
         Ok(ForeachPart { worker, function, interrupt: self.interrupt.clone(), rows: 0 })
@@ -164,7 +162,7 @@ impl PartWriter for ForeachPart {
         };
         let ForeachPart { worker, function, rows, .. } = *self;
         if reusable {
-            function.workers.give_back(&function.python, worker);
+            function.runtime.give_back(worker);
         }
         Ok(Part { rows, bytes: 0, staged: Bytes::new() })
     }

@@ -10,8 +10,9 @@ use spark_connect_proto::PythonUdf;
 use tokio_util::sync::CancellationToken;
 
 use super::spool::Spool;
+use crate::analyzer::Leaves;
 use crate::connect::session::ConnectSession;
-use crate::python::{Message, PythonCommand, Worker};
+use crate::python::{Message, PythonRuntime, Worker};
 
 /// PySpark's worker for `foreachBatch`.
 const MODULE: &str = "pyspark.sql.connect.streaming.worker.foreach_batch_worker";
@@ -36,8 +37,8 @@ impl ForeachBatchSink {
     /// # Errors
     /// `STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE` when that fails; `PYTHON_FUNCTIONS_DISABLED`.
     pub(super) async fn start(session: &Arc<ConnectSession>, function: &PythonUdf) -> Result<Self> {
-        let python = PythonCommand::choose(&session.host.python(), session.confs.get("spark.sql.execution.pyspark.python"))?;
-        let worker = match initialise(session, &python, function).await {
+        let runtime = session.python()?;
+        let worker = match initialise(session, &runtime, function).await {
             Ok(worker) => worker,
             Err(error) => {
                 return Err(Error::new(
@@ -81,13 +82,13 @@ impl ForeachBatchSink {
     }
 }
 
-async fn initialise(session: &ConnectSession, python: &PythonCommand, function: &PythonUdf) -> Result<Worker> {
+async fn initialise(session: &ConnectSession, runtime: &PythonRuntime, function: &PythonUdf) -> Result<Worker> {
     let address = session.host.address().ok_or_else(|| {
         Error::new(ErrorKind::Internal, "PYTHON_WORKER_UNAVAILABLE", "the server does not listen yet, so no worker can connect to it")
     })?;
     let url = format!("{address}/;user_id={}", encoded(&session.key.user_id));
     let environment = [("SPARK_CONNECT_LOCAL_URL", url)];
-    let mut worker = Worker::start(python, MODULE, &environment, session.host.ids().as_ref()).await?;
+    let mut worker = runtime.start(MODULE, &environment).await?;
     let mut message = Message::default();
     message.text(&function.python_ver).text(&session.key.session_id).bytes(&function.command);
     worker.send(&message).await?;

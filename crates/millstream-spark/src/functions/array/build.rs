@@ -52,7 +52,7 @@ fn make_array(call: &Call<'_>) -> Result<Typed> {
 
 /// Of a value's metadata, what belongs to its type.
 fn interval_units(mut metadata: std::collections::HashMap<String, String>) -> std::collections::HashMap<String, String> {
-    metadata.retain(|key, _| key == types::INTERVAL || key == types::VARIANT);
+    metadata.retain(|key, _| types::belongs_to_type(key));
     metadata
 }
 

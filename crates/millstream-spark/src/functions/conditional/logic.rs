@@ -10,6 +10,7 @@ use super::comparison::{compare, require_orderable};
 use super::floats::normalized;
 use crate::functions::coercion::{self, is_nested};
 use crate::functions::{Call, Functions, Settings, Typed, cast, faults};
+use crate::python::plan::is_call;
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("and", |call| fold(call, Operator::And));
@@ -137,6 +138,10 @@ const SAFE: &[&str] = &[
 pub(super) fn may_fail(expr: &Expr) -> bool {
     let mut fails = false;
     let walked = expr.apply(|part| {
+        // Functions of users are computed before the expressions that they are in.
+        if is_call(part) {
+            return Ok(TreeNodeRecursion::Jump);
+        }
         if let Expr::ScalarFunction(call) = part {
             fails |= !SAFE.contains(&call.func.name());
         }

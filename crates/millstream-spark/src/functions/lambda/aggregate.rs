@@ -65,7 +65,7 @@ fn aggregate(call: &Call<'_>) -> Result<Typed> {
     let zero = call.value(1)?.clone();
     let accumulator = nested::all_nullable(&zero.data_type);
     let mut metadata = zero.metadata.clone();
-    metadata.retain(|key, _| key == types::INTERVAL || key == types::VARIANT);
+    metadata.retain(|key, _| types::belongs_to_type(key));
     let field = Field::new("acc", accumulator.clone(), true).with_metadata(metadata);
     let merge = Body::resolve(call, 2, vec![field.clone(), parameter("x", &element)], 2..=2)?;
     if !nested::same_structure(&accumulator, &merge.body.data_type) {

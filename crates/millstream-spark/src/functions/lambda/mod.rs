@@ -73,7 +73,7 @@ impl Body {
     /// A field of the body's values.
     fn field(&self, name: &str) -> FieldRef {
         let mut metadata = self.body.metadata.clone();
-        metadata.retain(|key, _| key == types::INTERVAL || key == types::VARIANT);
+        metadata.retain(|key, _| types::belongs_to_type(key));
         Arc::new(Field::new(name, self.body.data_type.clone(), self.body.nullable).with_metadata(metadata))
     }
 }

@@ -16,6 +16,7 @@ use spark_connect_proto::{Expression, Project, Range, Relation, read};
 
 use super::{Settings, TimeZone};
 use crate::analyzer::{Leaf, Leaves, analyze};
+use crate::python::PythonRuntime;
 use crate::sql::parse;
 use crate::types;
 
@@ -42,6 +43,10 @@ impl Leaves for Nothing {
 
     async fn cached(&self, _: &str) -> Result<Arc<[u8]>> {
         Err(nothing())
+    }
+
+    fn python(&self) -> Result<PythonRuntime> {
+        PythonRuntime::disabled()
     }
 }
 

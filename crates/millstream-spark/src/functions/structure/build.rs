@@ -41,7 +41,7 @@ impl Kernel for MakeStruct {
 pub(super) fn make_struct(fields: Vec<(String, Typed)>) -> Typed {
     let of_type = |value: &Typed| {
         let mut metadata = value.metadata.clone();
-        metadata.retain(|key, _| key == types::INTERVAL || key == types::VARIANT);
+        metadata.retain(|key, _| types::belongs_to_type(key));
         metadata
     };
     let declared =

@@ -67,11 +67,14 @@ async fn only_the_columns_that_are_read_judge_a_record() {
 }
 
 #[tokio::test]
-async fn limits_make_records_malformed() {
-    let outcome = read(kv_corrupt(), &[("maxColumns", "2")], "a,1\nb,2,3\n").await;
-    assert_eq!(outcome.all_rows(), ["a | 1 | null", "null | null | b,2,3"]);
-    let outcome = read(kv_corrupt(), &[("maxCharsPerColumn", "3")], "abc,1\nabcd,2\n").await;
-    assert_eq!(outcome.all_rows(), ["abc | 1 | null", "null | null | abcd,2"]);
+async fn limits_are_refused_or_skipped() {
+    for (option, content, good) in
+        [(("maxColumns", "2"), "a,1\nb,2,3\n", "a | 1 | null"), (("maxCharsPerColumn", "3"), "abc,1\nabcd,2\n", "abc | 1 | null")]
+    {
+        let outcome = read(kv_corrupt(), &[option], content).await;
+        assert_eq!(outcome.rows(), [good]);
+        assert_eq!(outcome.error.unwrap().code(), "FAILED_READ_FILE.NO_HINT", "{option:?}");
+    }
     let outcome = read(kv(), &[("maxRecordBytes", "10")], "a,1\nbbbbbbbbbbbb,2\nc,3\n").await;
     assert_eq!(outcome.all_rows(), ["a | 1", "c | 3"]);
     assert_eq!(reasons(&outcome), [("RECORD_TOO_LARGE", Some(4), None)]);

@@ -25,6 +25,7 @@ use crate::connect::analyze::refuse_streaming;
 use crate::connect::catalog::TableName;
 use crate::connect::errors::{incomplete, unsupported};
 use crate::connect::execute::named_plan;
+use crate::python::{DataSourceClass, PythonSink};
 use files::FORMATS;
 
 pub(in crate::connect) use delta::{Definition, DeltaMode, no_rows};
@@ -171,6 +172,9 @@ pub(in crate::connect) async fn save(session: &Session, mut write: Write, path: 
     if write.format.is_empty() {
         write.format = session.confs.default_source();
     }
+    if let Some(class) = session.python_source(&write.format)? {
+        return save_python(session, write, class, path).await;
+    }
     let registry = session.engine.registry();
     registry.sink(&write.format)?;
     if matches!(write.format.as_str(), "noop" | "console") {
@@ -188,6 +192,26 @@ pub(in crate::connect) async fn save(session: &Session, mut write: Write, path: 
         format if FORMATS.contains(&format) => files::save(session, write, &path).await,
         format => Err(unsupported(&format!("batch writing of format {format}"))),
     }
+}
+
+/// Writes with a class that the client has registered. There is nothing to look at beforehand: it either appends or overwrites.
+async fn save_python(session: &Session, write: Write, class: DataSourceClass, path: Option<String>) -> Result<()> {
+    let overwrite = match write.mode {
+        SaveMode::Append => false,
+        SaveMode::Overwrite => true,
+        SaveMode::ErrorIfExists | SaveMode::Ignore | SaveMode::Unspecified => {
+            let mode = if write.mode == SaveMode::Ignore { "ignore" } else { "default" };
+            let message = format!("{} source can not be written with {mode} mode. Use \"append\" or \"overwrite\".", write.format);
+            return Err(Error::invalid("UNSUPPORTED_DATA_SOURCE_SAVE_MODE", message).with_sqlstate("0A000"));
+        }
+    };
+    let mut options = write.options.clone();
+    if let Some(path) = path {
+        options.set("path", path);
+    }
+    let plan = named_plan(write.analyzed, session.settings().case_sensitive)?;
+    let mode = if overwrite { OutputMode::Complete } else { OutputMode::Append };
+    write_rows(session, plan, Arc::new(PythonSink::new(class, options, overwrite, false)), mode).await
 }
 
 /// Opens the sink of a batch write, with the session's settings where no option says otherwise.

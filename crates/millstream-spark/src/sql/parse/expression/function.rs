@@ -60,9 +60,13 @@ impl Parser<'_> {
         if self.nth_is_word(0) && self.nth_is_token(1, &Token::RArrow) {
             let key = self.cursor.identifier("a name")?.value;
             self.cursor.expect_token(&Token::RArrow)?;
-            let value = Some(Box::new(self.expression()?));
+            let value = Some(Box::new(self.argument_value()?));
             return Ok(expression(ExprType::NamedArgumentExpression(Box::new(NamedArgumentExpression { key, value }))));
         }
+        self.argument_value()
+    }
+
+    fn argument_value(&mut self) -> Result<Expression, Diagnostic> {
         if self.cursor.is("TABLE") && (self.nth_is_token(1, &Token::LParen) || self.nth_is_word(1)) {
             return self.table_argument();
         }

@@ -237,6 +237,11 @@ impl Parser<'_> {
 
     pub(super) fn drop_object(&mut self) -> Result<Statement, Diagnostic> {
         self.cursor.expect(&["DROP"])?;
+        let temporary = self.cursor.is("TEMPORARY") && self.cursor.nth_is(1, "FUNCTION") && self.cursor.eat(&["TEMPORARY"]);
+        if self.cursor.eat(&["FUNCTION"]) {
+            let if_exists = self.cursor.eat(&["IF", "EXISTS"]);
+            return Ok(Statement::DropFunction { name: self.names("a function")?, if_exists, temporary });
+        }
         let kind = match self.keyword().as_deref() {
             Some("TABLE") => ObjectKind::Table,
             Some("VIEW") => ObjectKind::View,

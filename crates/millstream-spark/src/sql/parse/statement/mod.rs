@@ -69,6 +69,15 @@ pub(crate) enum Statement {
         /// `PURGE`, for tables.
         purge: bool,
     },
+    /// `DROP TEMPORARY FUNCTION`.
+    DropFunction {
+        /// Its name.
+        name: Name,
+        /// `IF EXISTS`.
+        if_exists: bool,
+        /// `TEMPORARY`.
+        temporary: bool,
+    },
     /// `INSERT`.
     Insert(Insert),
     /// `MERGE INTO`.
@@ -548,8 +557,6 @@ const UNSUPPORTED: &[&[&str]] = &[
     &["CREATE", "OR", "REPLACE", "FUNCTION"],
     &["CREATE", "TEMPORARY", "FUNCTION"],
     &["CREATE", "OR", "REPLACE", "TEMPORARY", "FUNCTION"],
-    &["DROP", "FUNCTION"],
-    &["DROP", "TEMPORARY", "FUNCTION"],
     &["REFRESH", "FUNCTION"],
     &["DECLARE"],
     &["SET", "VAR"],
