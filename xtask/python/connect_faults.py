@@ -27,7 +27,7 @@ def killed_clients(setting):
     (source / "0.json").write_text('{"id":1}\n' * 1000)
     # Forking is cheap from a process that has everything imported and no connection open.
     fork = multiprocessing.get_context("forkserver")
-    fork.set_forkserver_preload(["pyspark.sql.connect.session", "pyspark.sql.connect.streaming", "grpc"])
+    fork.set_forkserver_preload(["grpc", "pandas", "pyarrow", "__main__"])
     with Server(setting.binary, setting.folder / "server", *FORGETFUL) as server:
         figures = []
         for number in range(rounds):

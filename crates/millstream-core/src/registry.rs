@@ -153,7 +153,9 @@ impl Registry {
 }
 
 fn find<'a, P: ?Sized>(providers: &'a BTreeMap<&'static str, Arc<P>>, name: &str) -> Result<&'a Arc<P>> {
-    providers.get(name.to_lowercase().as_str()).ok_or_else(|| {
+    let exact = providers.get(name.to_lowercase().as_str());
+    let found = exact.or_else(|| providers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, provider)| provider));
+    found.ok_or_else(|| {
         let known: Vec<&str> = providers.keys().copied().collect();
         Error::invalid("DATA_SOURCE_NOT_FOUND", format!("there is no format '{name}': use one of {}", known.join(", ")))
             .with_sqlstate("42K02")

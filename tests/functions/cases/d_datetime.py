@@ -3,6 +3,8 @@
 from catalogue import on
 
 one, numbers, texts, times = on("one"), on("numbers"), on("texts"), on("times")
+clock = on("times", conf={"spark.sql.timeType.enabled": "true"})
+clock_one = on("one", conf={"spark.sql.timeType.enabled": "true"})
 angeles = on("times", conf={"spark.sql.session.timeZone": "America/Los_Angeles"})
 
 texts_of = {"ts": "ts", "d": "d", "n": "n"}
@@ -11,8 +13,9 @@ times("convert_timezone", "F.convert_timezone(lit('Europe/Paris'), lit('America/
 for name in ("curdate", "current_date", "current_timestamp", "localtimestamp", "now"):
     one(name, f"F.{name}()", f"F.year(F.{name}()) > 2000", f"F.{name}() == F.{name}()", types_only=True)
     one(name, f"F.isnull(F.{name}())")
-one("current_time", "F.current_time()", "F.current_time(0)", "F.current_time(3)", types_only=True)
-one("current_time", "F.current_time(7)", "F.current_time(6) == F.current_time()", "F.isnull(F.current_time())")
+clock_one("current_time", "F.current_time()", "F.current_time(0)", "F.current_time(3)", types_only=True)
+clock_one("current_time", "F.current_time(7)", "F.current_time(6) == F.current_time()", "F.isnull(F.current_time())")
+one("current_time", "F.current_time()", types_only=True)
 one("current_timezone", "F.current_timezone()", "F.upper(F.current_timezone())")
 one("current_timezone", "F.current_timezone()", conf={"spark.sql.session.timeZone": "Asia/Tokyo"})
 for name in ("date_add", "date_sub"):
@@ -28,7 +31,7 @@ FIELDS = ["year", "yearofweek", "quarter", "month", "week", "day", "dayofweek", 
 for name in ("date_part", "datepart", "extract"):
     times(name, *[f"F.{name}(lit('{field}'), 'ts')" for field in FIELDS], *[f"F.{name}(lit('{field}'), 'd')" for field in ("year", "day", "hour", "second")], f"F.{name}(lit('second'), 'n')", f"F.{name}('s', 'ts')", f"F.{name}(lit(None), 'ts')", f"F.{name}(lit('hour'), 's')", f"F.{name}(lit('year'), 'i')")
     one(name, *[f"F.{name}(lit('{field}'), E(\"interval '3 4:05:06.789' day to second\"))" for field in ("day", "hour", "minute", "second", "month")], *[f"F.{name}(lit('{field}'), E(\"interval '2-5' year to month\"))" for field in ("year", "month", "day")], f"F.{name}(lit('hour'), E('make_interval(1, 2, 3, 4, 5, 6, 7.8)'))")
-    times(name, f"F.{name}(lit('minute'), F.to_time('c'))", f"F.{name}(lit('second'), F.to_time('c'))")
+    clock(name, f"F.{name}(lit('minute'), F.to_time('c'))", f"F.{name}(lit('second'), F.to_time('c'))")
 UNITS = ["year", "YYYY", "quarter", "month", "mon", "week", "day", "dd", "hour", "minute", "second", "millisecond", "microsecond", "nope", ""]
 times("date_trunc", *[f"F.date_trunc('{unit}', 'ts')" for unit in UNITS], "F.date_trunc('month', 'd')", "F.date_trunc('hour', 'n')", "F.date_trunc('day', 's')", "F.date_trunc('day', lit(None))", "F.date_trunc('day', 'i')")
 angeles("date_trunc", "F.date_trunc('day', 'ts')", "F.date_trunc('hour', 'ts')", "F.date_trunc('month', 'd')")
@@ -37,7 +40,8 @@ for name in ("day", "dayofmonth", "dayofweek", "dayofyear", "month", "quarter", 
     times(name, f"F.{name}('d')", f"F.{name}('ts')", f"F.{name}('n')", f"F.{name}(lit('2024-02-29'))", f"F.{name}(lit('x'))", f"F.{name}(lit(None))", f"F.{name}('i')")
     times(name, f"F.{name}(lit('x'))", ansi=False)
 for name in ("hour", "minute", "second"):
-    times(name, f"F.{name}('ts')", f"F.{name}('n')", f"F.{name}('d')", f"F.{name}(lit('2024-02-29 10:11:12'))", f"F.{name}(lit('12:34:56'))", f"F.{name}(F.to_time('c'))", f"F.{name}(lit('x'))", f"F.{name}('i')", f"F.{name}(lit(None))")
+    times(name, f"F.{name}('ts')", f"F.{name}('n')", f"F.{name}('d')", f"F.{name}(lit('2024-02-29 10:11:12'))", f"F.{name}(lit('12:34:56'))", f"F.{name}(lit('x'))", f"F.{name}('i')", f"F.{name}(lit(None))")
+    clock(name, f"F.{name}(F.to_time('c'))", f"F.{name}(F.to_time(lit('01:02:03.5')))")
     angeles(name, f"F.{name}('ts')", f"F.{name}('n')")
 times("from_unixtime", "F.from_unixtime(lit(0))", "F.from_unixtime('i', 'yyyy-MM-dd')", "F.from_unixtime(lit(1700000000), 'EEE HH:mm')", "F.from_unixtime(lit(None))", "F.from_unixtime(lit('x'))", "F.from_unixtime(lit('86400'))", "F.from_unixtime(lit(1), 'nope')", "F.from_unixtime(lit(-62135596800))")
 angeles("from_unixtime", "F.from_unixtime(lit(0))", "F.from_unixtime(lit(1699176600), 'HH:mm z')")
@@ -50,7 +54,7 @@ for name in ("make_interval", "try_make_interval"):
     times(name, f"F.{name}(lit(1))", f"F.{name}('i', lit(2), lit(3), lit(4), lit(5), lit(6), lit(7.891))", f"F.{name}(lit(2147483647))", f"F.{name}(lit(None))", f"F.{name}(lit('x'))", f"F.{name}(lit(0), lit(0), lit(2147483647))", f"F.{name}(lit(1), lit(-14), lit(0), lit(0), lit(0), lit(0), lit(-1.5))")
     times(name, f"F.{name}(lit(2147483647))", ansi=False)
 one("make_interval", "F.make_interval()")
-times("make_time", "F.make_time(lit(6), lit(30), lit(45.887))", "F.make_time(lit(23), lit(59), 'i')", "F.make_time(lit(24), lit(0), lit(0))", "F.make_time(lit(1), lit(2), lit(60))", "F.make_time(lit(None), lit(1), lit(2))", "F.make_time(lit('1'), lit('2'), lit('3.25'))", "F.make_time(lit(0), lit(0), lit(-1))")
+clock("make_time", "F.make_time(lit(6), lit(30), lit(45.887))", "F.make_time(lit(23), lit(59), 'i')", "F.make_time(lit(24), lit(0), lit(0))", "F.make_time(lit(1), lit(2), lit(60))", "F.make_time(lit(None), lit(1), lit(2))", "F.make_time(lit('1'), lit('2'), lit('3.25'))", "F.make_time(lit(0), lit(0), lit(-1))")
 for name in ("make_timestamp", "try_make_timestamp", "make_timestamp_ltz", "try_make_timestamp_ltz", "make_timestamp_ntz", "try_make_timestamp_ntz"):
     def six(*values):
         return ", ".join(value if value == "'i'" else f"lit({value})" for value in values)
@@ -65,9 +69,9 @@ for name in ("make_timestamp", "try_make_timestamp", "make_timestamp_ltz", "try_
         times(name, f"F.{name}({six(2024, 2, 29, 1, 2, 3)}, lit('Europe/Paris'))", f"F.{name}({six(2024, 2, 29, 1, 2, 3)}, lit('nope'))", f"F.{name}({six(2024, 2, 29, 1, 2, 3)}, lit(None))", f"F.{name}({six(2024, 3, 10, 2, 30, 0)}, lit('America/Los_Angeles'))")
         angeles(name, f"F.{name}({six(2024, 2, 29, 1, 2, 3)})")
     if not name.endswith("ltz"):
-        times(name, f"F.{name}(date='d', time=F.to_time('c'))")
+        clock(name, f"F.{name}(date='d', time=F.to_time('c'))")
         if not name.endswith("ntz"):
-            times(name, f"F.{name}(date='d', time=F.to_time('c'), timezone=lit('Asia/Tokyo'))", f"F.{name}(date='d')")
+            clock(name, f"F.{name}(date='d', time=F.to_time('c'), timezone=lit('Asia/Tokyo'))", f"F.{name}(date='d')")
 times("make_ym_interval", "F.make_ym_interval()", "F.make_ym_interval('i')", "F.make_ym_interval(lit(1), lit(-14))", "F.make_ym_interval(lit(178956970), lit(8))", "F.make_ym_interval(lit(None), lit(1))", "F.make_ym_interval(lit('2'), lit('3'))", "F.make_ym_interval(lit('x'))")
 times("months_between", "F.months_between('ts', 'd')", "F.months_between(lit('2024-03-31'), lit('2024-02-29'))", "F.months_between('ts', lit('2020-01-15 12:00:00'))", "F.months_between('ts', lit('2020-01-15 12:00:00'), False)", "F.months_between('d', lit(None))", "F.months_between('i', 'd')", "F.months_between('n', 'd')", "F.months_between(lit('x'), 'd')")
 times("next_day", *[f"F.next_day('d', '{day}')" for day in ("Mon", "tuesday", "WE", "xx", "")], "F.next_day('ts', 'Sunday')", "F.next_day(lit('2024-02-29'), 'Thu')", "F.next_day('i', 'Mon')", "F.next_day(lit('x'), 'Mon')")
@@ -80,17 +84,18 @@ for name in ("timestamp_micros", "timestamp_millis", "timestamp_seconds"):
 INTERVALS = {"day": "interval '1' day", "hours": "interval '90' minute", "month": "interval '1' month", "year": "interval '2' year", "zero": "interval '0' day", "less": "interval '-1' day"}
 times("time_bucket", *[f"F.time_bucket(E(\"{text}\"), '{column}')" for text in INTERVALS.values() for column in ("ts", "n", "d")], "F.time_bucket(E(\"interval '7' day\"), 'ts', lit(datetime.datetime(2024, 1, 3)))", "F.time_bucket(E(\"interval '1' day\"), 'i')", "F.time_bucket(lit(1), 'ts')", "F.time_bucket(E(\"interval '1' day\"), lit(None))")
 TIME_UNITS = ("HOUR", "minute", "SECOND", "MILLISECOND", "MICROSECOND", "DAY", "nope")
-times("time_diff", *[f"F.time_diff(lit('{unit}'), lit(datetime.time(1, 2, 3)), F.to_time('c'))" for unit in TIME_UNITS], "F.time_diff('s', F.to_time('c'), F.to_time('c'))", "F.time_diff(lit('HOUR'), lit(None), F.to_time('c'))", "F.time_diff(lit('HOUR'), 'i', F.to_time('c'))")
-times("time_trunc", *[f"F.time_trunc(lit('{unit}'), F.to_time('c'))" for unit in TIME_UNITS], "F.time_trunc(lit(None), F.to_time('c'))", "F.time_trunc(lit('HOUR'), 'i')")
+clock("time_diff", *[f"F.time_diff(lit('{unit}'), lit(datetime.time(1, 2, 3)), F.to_time('c'))" for unit in TIME_UNITS], "F.time_diff('s', F.to_time('c'), F.to_time('c'))", "F.time_diff(lit('HOUR'), lit(None), F.to_time('c'))", "F.time_diff(lit('HOUR'), 'i', F.to_time('c'))")
+clock("time_trunc", *[f"F.time_trunc(lit('{unit}'), F.to_time('c'))" for unit in TIME_UNITS], "F.time_trunc(lit(None), F.to_time('c'))", "F.time_trunc(lit('HOUR'), 'i')")
 for name, big in (("time_from_micros", 86399999999), ("time_from_millis", 86399999), ("time_from_seconds", 86399)):
-    times(name, f"F.{name}(lit({big}))", f"F.{name}(lit({big + 1}))", f"F.{name}(lit(-1))", f"F.{name}(lit(None))", f"F.{name}(lit(1.5))", f"F.{name}(lit('5'))", f"F.{name}(lit(Decimal('2.5')))", f"F.{name}(lit(float('nan')))")
+    clock(name, f"F.{name}(lit({big}))", f"F.{name}(lit({big + 1}))", f"F.{name}(lit(-1))", f"F.{name}(lit(None))", f"F.{name}(lit(1.5))", f"F.{name}(lit('5'))", f"F.{name}(lit(Decimal('2.5')))", f"F.{name}(lit(float('nan')))")
 for name in ("time_to_micros", "time_to_millis", "time_to_seconds"):
-    times(name, f"F.{name}(F.to_time('c'))", f"F.{name}(lit(datetime.time(1, 2, 3, 456789)))", f"F.{name}(lit(None))", f"F.{name}('i')", f"F.{name}('c')", f"F.{name}('ts')")
+    clock(name, f"F.{name}(F.to_time('c'))", f"F.{name}(lit(datetime.time(1, 2, 3, 456789)))", f"F.{name}(lit(None))", f"F.{name}('i')", f"F.{name}('c')", f"F.{name}('ts')")
 for name in ("to_date", "try_to_date"):
     times(name, f"F.{name}('s')", f"F.{name}('ts')", f"F.{name}('n')", f"F.{name}('d')", f"F.{name}(lit('2024-02-29'))", f"F.{name}(lit('29/02/24'), 'dd/MM/yy')", f"F.{name}(lit('2024-02-30'))", f"F.{name}(lit('x'), 'yyyy')", f"F.{name}('i')", f"F.{name}(lit(None))", f"F.{name}(lit('2024'), 'yyyy-QQ-nope')", f"F.{name}(lit('Feb 5, 2020'), 'MMM d, yyyy')", f"F.{name}(lit('2024 extra'), 'yyyy')")
     times(name, f"F.{name}(lit('2024-02-30'))", f"F.{name}(lit('x'), 'yyyy')", ansi=False)
 for name in ("to_time", "try_to_time"):
-    times(name, f"F.{name}('c')", f"F.{name}(lit('10:11:12.5'))", f"F.{name}(lit('01.02 PM'), lit('hh.mm a'))", f"F.{name}(lit('x'))", f"F.{name}(lit('x'), lit('HH'))", f"F.{name}(lit(None))", f"F.{name}('ts')", f"F.{name}('i')", f"F.{name}(lit('25:00:00'))", f"F.{name}(lit('10'), 's')", f"F.{name}(lit('10:11 PM'))", f"F.{name}(lit('1'), lit('nope'))")
+    times(name, f"F.{name}('c')")
+    clock(name, f"F.{name}('c')", f"F.{name}(lit('10:11:12.5'))", f"F.{name}(lit('01.02 PM'), lit('hh.mm a'))", f"F.{name}(lit('x'))", f"F.{name}(lit('x'), lit('HH'))", f"F.{name}(lit(None))", f"F.{name}('ts')", f"F.{name}('i')", f"F.{name}(lit('25:00:00'))", f"F.{name}(lit('10'), 's')", f"F.{name}(lit('10:11 PM'))", f"F.{name}(lit('1'), lit('nope'))")
 for name in ("to_timestamp", "try_to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz"):
     quoted = (lambda text: f"'{text}'") if name == "to_timestamp" else (lambda text: f"lit('{text}')")
     times(

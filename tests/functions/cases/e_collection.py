@@ -3,6 +3,7 @@
 from catalogue import on
 
 one, numbers, nested, texts, times = on("one"), on("numbers"), on("nested"), on("texts"), on("times")
+clock = on("times", conf={"spark.sql.timeType.enabled": "true"})
 
 for name in ("aggregate", "reduce"):
     nested(
@@ -76,10 +77,12 @@ nested("stack", "F.stack(lit(2), 'i', lit(1), lit(2), lit(3))", "F.stack(lit(2),
 
 numbers("hash", "F.hash('i')", "F.hash('i', 'l', 's')", "F.hash('d', 'f')", "F.hash('n', 'w')", "F.hash('t', 'y', 'h')", "F.hash(lit(None))", "F.hash()", "F.hash(lit('😀'), lit(b'x'))")
 nested("hash", "F.hash('a')", "F.hash('r', 'aa')", "F.hash('m')", "F.hash('ra')")
-times("hash", "F.hash('ts', 'd', 'n')", "F.hash(E(\"interval '1' day\"))", "F.hash(E('make_interval(1, 2)'))", "F.hash(F.to_time('c'))")
+times("hash", "F.hash('ts', 'd', 'n')", "F.hash(E(\"interval '1' day\"))", "F.hash(E('make_interval(1, 2)'))")
+clock("hash", "F.hash(F.to_time('c'))")
 numbers("xxhash64", "F.xxhash64('i')", "F.xxhash64('i', 'l', 's')", "F.xxhash64('d', 'f')", "F.xxhash64('n', 'w')", "F.xxhash64('t', 'y', 'h')", "F.xxhash64(lit(None))", "F.xxhash64()", "F.xxhash64(F.repeat(lit('abc'), 20))")
 nested("xxhash64", "F.xxhash64('a')", "F.xxhash64('r', 'aa')", "F.xxhash64('m')")
-times("xxhash64", "F.xxhash64('ts', 'd', 'n')", "F.xxhash64(E('make_interval(1, 2)'))", "F.xxhash64(F.to_time('c'))")
+times("xxhash64", "F.xxhash64('ts', 'd', 'n')", "F.xxhash64(E('make_interval(1, 2)'))")
+clock("xxhash64", "F.xxhash64(F.to_time('c'))")
 for name in ("crc32", "md5", "sha", "sha1"):
     texts(name, f"F.{name}('a')", f"F.{name}('x')", f"F.{name}('n')", f"F.{name}(lit(None))", f"F.{name}(F.array('n'))")
 texts("sha2", *[f"F.sha2('a', {bits})" for bits in (0, 224, 256, 384, 512, 1)], "F.sha2('x', 256)", "F.sha2('n', 256)", "F.sha2(lit(None), 256)", "F.expr(\"sha2('a', n)\")")

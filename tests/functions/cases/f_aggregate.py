@@ -3,7 +3,7 @@
 from catalogue import on
 
 every, grouped, numbers, nested, times, one = on("sales"), on("sales", by="g"), on("numbers"), on("nested"), on("times"), on("one")
-none = on("sales")
+clock = on("times", conf={"spark.sql.timeType.enabled": "true"})
 
 
 def both(name, *texts, **settings):
@@ -74,7 +74,8 @@ for name in ("listagg", "string_agg"):
 for name in ("max", "min"):
     both(name, f"F.{name}('i')", f"F.{name}('s')", f"F.{name}('n')", f"F.{name}('t')")
     every(name, f"F.{name}('d')", f"F.{name}('b')", f"F.{name}(F.struct('i', 's'))", f"F.{name}(F.array('i'))", f"F.{name}(lit(None))", f"F.{name}(F.create_map('q', 'd'))")
-    times(name, f"F.{name}('ts')", f"F.{name}('d')", f"F.{name}('n')", f"F.{name}(F.to_time('c'))")
+    times(name, f"F.{name}('ts')", f"F.{name}('d')", f"F.{name}('n')")
+    clock(name, f"F.{name}(F.to_time('c'))")
     numbers(name, f"F.{name}('d')", f"F.{name}('f')")
 for name in ("max_by", "min_by"):
     both(name, f"F.{name}('s', 'i')", f"F.{name}('i', 'd')", f"F.{name}('s', 'i', 2)")

@@ -42,7 +42,7 @@ numbers("monotonically_increasing_id", "F.monotonically_increasing_id()", "('i',
 numbers("spark_partition_id", "F.spark_partition_id()", "('i', F.spark_partition_id() + 1)", "F.spark_partition_id() == 0")
 numbers("typeof", *[f"F.typeof('{column}')" for column in "ilhydfnwst"], "F.typeof(lit(None))", "F.typeof(F.array('i'))")
 nested("typeof", *[f"F.typeof('{column}')" for column in ("a", "m", "r", "ra")])
-times("typeof", "F.typeof('ts')", "F.typeof('n')", "F.typeof('d')", "F.typeof(F.to_time('c'))", "F.typeof(E(\"interval '1' day\"))", "F.typeof(E('make_interval(1)'))", "F.typeof(F.parse_json(lit('1')))")
+times("typeof", "F.typeof('ts')", "F.typeof('n')", "F.typeof('d')", "F.typeof(E(\"interval '1' day\"))", "F.typeof(E('make_interval(1)'))", "F.typeof(F.parse_json(lit('1')))")
 one("version", "F.version()", "F.length(F.version()) > 5", types_only=True)
 one("version", "F.substring(F.version(), 1, 5)")
 for name in ("years", "months", "days", "hours"):
@@ -59,3 +59,5 @@ one("call_udf", "F.call_udf('abs', lit(-1))", "F.call_udf('no_such_udf', 'id')",
 TABLE = "type('Squares', (), {'eval': lambda self, n: ((i, i * i) for i in range(n))})"
 one("udtf", f"F.udtf({TABLE}, returnType='i int, square int')(lit(3))", "F.udtf(type('Twice', (), {'eval': lambda self, x: [(x,), (x,)]}), returnType='x string')(lit('a'))", "F.udtf(type('Empty', (), {'eval': lambda self: iter(())}), returnType='x string')()")
 one("arrow_udtf", "F.arrow_udtf(type('Batch', (), {'eval': lambda self: iter([__import__('pyarrow').table({'x': [1, 2]})])}), returnType='x bigint')()", "F.arrow_udtf(type('Batch', (), {'eval': lambda self, n: iter([__import__('pyarrow').table({'x': n})])}), returnType='x int')(lit(5))", "F.arrow_udtf(type('Batch', (), {'eval': lambda self: iter(())}), returnType='x int')()")
+
+on("times", conf={"spark.sql.timeType.enabled": "true"})("typeof", "F.typeof(F.to_time('c'))", "F.typeof(F.current_time(3))")

@@ -380,6 +380,7 @@ impl BatchLoop {
         progress.event_time.retain(|name, _| name == "watermark");
         for operator in &mut progress.state_operators {
             (operator.num_rows_updated, operator.num_rows_dropped_by_watermark) = (0, 0);
+            operator.custom_metrics.entry("lateRows".to_owned()).and_modify(|late| *late = 0);
         }
         if !self.ran_any {
             progress.sink.num_output_rows = -1;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use millstream_core::offset::Offset;
-use millstream_core::progress::{Extras, QueryProgress, SinkProgress, SourceProgress, utc_text};
+use millstream_core::progress::{Extras, QueryProgress, SinkProgress, SourceProgress, StateOperatorProgress, utc_text};
 use uuid::Uuid;
 
 use super::batch::{BatchOutcome, BatchRun};
@@ -98,7 +98,9 @@ pub(super) fn report(run: &BatchRun, facts: &TriggerFacts<'_>, outcome: &BatchOu
         processed_rows_per_second: processing_rate(rows),
         duration_ms,
         event_time: event_time(&run.plan.flow, facts.watermark_ms),
-        state_operators: run.plan.flow.operators.iter().map(|operator| operator.progress(facts.partitions)).collect(),
+        state_operators: (0..run.plan.flow.operators.len())
+            .filter_map(|operator| state_operator(&run.plan.flow, operator, facts))
+            .collect(),
         sources: sources.collect(),
         sink: SinkProgress { description: run.sink.description(), num_output_rows, metrics: outcome.committed.metrics.clone() },
         observed_metrics: outcome.observed.clone(),
@@ -115,6 +117,15 @@ pub(super) fn report(run: &BatchRun, facts: &TriggerFacts<'_>, outcome: &BatchOu
             ..Extras::default()
         },
     }
+}
+
+/// The report of the operator at this index. How many rows were late is among its metrics, where clients of Spark find it.
+fn state_operator(flow: &TimeFlow, operator: usize, facts: &TriggerFacts<'_>) -> Option<StateOperatorProgress> {
+    let mut progress = flow.operators.get(operator)?.progress(facts.partitions);
+    if let Some(late) = flow.late_rows_of(operator) {
+        progress.custom_metrics.insert("lateRows".to_owned(), i64::try_from(late).unwrap_or(i64::MAX));
+    }
+    Some(progress)
 }
 
 /// The watermark used and the event times seen; empty where there is no watermark.

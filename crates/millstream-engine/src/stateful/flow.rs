@@ -88,6 +88,13 @@ impl TimeFlow {
         self.late.iter().for_each(|counter| counter.send_rows(rows.cloned()));
     }
 
+    /// How many rows of sources the operator at this index left out because they were late; `None` where that is not counted.
+    pub(crate) fn late_rows_of(&self, operator: usize) -> Option<u64> {
+        let mut counters = self.late.iter().filter(|counter| counter.operator == operator).peekable();
+        counters.peek()?;
+        Some(counters.flat_map(|counter| counter.tallies.resolve(&self.origins, &counter.sources)).map(|(.., tally)| tally.late).sum())
+    }
+
     /// What the batch counted of late rows, and of rows by how far behind they were: the source, the partition, the counts.
     pub(crate) fn lateness(&self) -> Vec<(Option<usize>, Option<String>, Tally)> {
         let behind = self.event_times.iter().flat_map(|event_time| event_time.behind.resolve(&self.origins, &event_time.sources));

@@ -275,10 +275,6 @@ impl Leaves for ConnectSession {
         })
     }
 
-    async fn extension(&self, any: &prost_types::Any) -> Result<Leaf> {
-        super::delta::leaf(self, any).await.map(Leaf::View)
-    }
-
     fn python(&self) -> Result<PythonRuntime> {
         let python = PythonCommand::choose(&self.host.python(), self.confs.get("spark.sql.execution.pyspark.python"))?;
         let files = self.part::<Modules>().written(self)?;
@@ -291,6 +287,10 @@ impl Leaves for ConnectSession {
 
     fn table_function(&self, name: &str) -> Option<CommonInlineUserDefinedTableFunction> {
         self.part::<Registered>().table_function(name)
+    }
+
+    async fn extension(&self, any: &prost_types::Any) -> Result<Leaf> {
+        super::delta::leaf(self, any).await.map(Leaf::View)
     }
 
     async fn cached(&self, hash: &str) -> Result<Arc<[u8]>> {

@@ -13,11 +13,13 @@ pub struct Settings {
     pub case_sensitive: bool,
     /// `spark.sql.timestampType` is `TIMESTAMP_NTZ`.
     pub timestamp_ntz: bool,
+    /// `spark.sql.timeType.enabled`: there is the type `TIME`.
+    pub time_type: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { ansi: true, time_zone: TimeZone::Region(Tz::UTC), case_sensitive: false, timestamp_ntz: false }
+        Settings { ansi: true, time_zone: TimeZone::Region(Tz::UTC), case_sensitive: false, timestamp_ntz: false, time_type: false }
     }
 }
 

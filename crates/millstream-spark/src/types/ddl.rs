@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, Schema, TimeUnit};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use millstream_core::{Error, Result};
 
-use super::{CHAR_VARCHAR, COMMENT, INTERVAL, Shape, VARIANT, geospatial, map_of, timestamp, variant};
+use super::{CHAR_VARCHAR, COMMENT, INTERVAL, Shape, TIME, VARIANT, geospatial, map_of, timestamp, variant};
 use crate::sql::{Cursor, Diagnostic, START, SourceFile, Variables};
 
 /// Reads a list of columns such as `a INT, b STRING NOT NULL COMMENT 'x', c STRUCT<x: INT>`.
@@ -169,8 +169,8 @@ fn data_type_at(cursor: &mut Cursor<'_>, depth: usize) -> Result<Parsed, Diagnos
         }
         "decimal" | "dec" | "numeric" => decimal(cursor)?,
         "time" => {
-            time_precision(cursor)?;
-            DataType::Time64(TimeUnit::Nanosecond)
+            let detail = time_precision(cursor)?.map(|digits| (TIME, digits.to_string()));
+            return Ok(Parsed { data_type: DataType::Time64(TimeUnit::Nanosecond), detail });
         }
         "interval" => return interval(cursor),
         "array" => {
@@ -305,15 +305,18 @@ fn decimal(cursor: &mut Cursor<'_>) -> Result<DataType, Diagnostic> {
     }
 }
 
-fn time_precision(cursor: &mut Cursor<'_>) -> Result<(), Diagnostic> {
-    if cursor.eat_token(&Token::LParen) {
-        let position = cursor.position();
-        if cursor.integer("the precision")? > 6 {
-            return Err(Diagnostic::syntax(position, "the precision of TIME is 0 to 6"));
-        }
-        cursor.expect_token(&Token::RParen)?;
+/// The digits behind the seconds, where they are not six.
+fn time_precision(cursor: &mut Cursor<'_>) -> Result<Option<u64>, Diagnostic> {
+    if !cursor.eat_token(&Token::LParen) {
+        return Ok(None);
     }
-    Ok(())
+    let position = cursor.position();
+    let digits = cursor.integer("the precision")?;
+    if digits > 6 {
+        return Err(Diagnostic::syntax(position, "the precision of TIME is 0 to 6"));
+    }
+    cursor.expect_token(&Token::RParen)?;
+    Ok((digits != 6).then_some(digits))
 }
 
 const DAY_TIME: &[&str] = &["day", "hour", "minute", "second"];

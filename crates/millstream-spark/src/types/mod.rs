@@ -47,6 +47,9 @@ pub const COMMENT: &str = "comment";
 /// The metadata key of the units of an interval, `day`, `day to second`, `year to month`, where they are not the widest.
 pub const INTERVAL: &str = "spark.interval";
 
+/// The metadata key of the digits that a `TIME` has behind its seconds, where they are not six.
+pub const TIME: &str = "spark.time";
+
 /// The two types of shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
@@ -84,9 +87,9 @@ pub fn geospatial() -> DataType {
     DataType::Struct(Fields::from(vec![Field::new("srid", DataType::Int32, false), Field::new("wkb", DataType::Binary, false)]))
 }
 
-/// Whether a metadata key belongs to the type of a field and not to its column: units of intervals, and the marks of variants and shapes.
+/// Whether a metadata key belongs to the type of a field and not to its column: units of intervals, digits of times, and the marks of variants and shapes.
 pub fn belongs_to_type(key: &str) -> bool {
-    [INTERVAL, VARIANT, Shape::Geometry.key(), Shape::Geography.key()].contains(&key)
+    [INTERVAL, TIME, VARIANT, Shape::Geometry.key(), Shape::Geography.key()].contains(&key)
 }
 
 /// Spark's `TIMESTAMP`.

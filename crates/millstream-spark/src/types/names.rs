@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema};
 
-use super::{CHAR_VARCHAR, COMMENT, INTERVAL, Shape, VARIANT};
+use super::{CHAR_VARCHAR, COMMENT, INTERVAL, Shape, TIME, VARIANT};
 
 /// The columns as DDL, `a INT NOT NULL,b STRING COMMENT 'x'`, which [`parse_schema`](super::parse_schema) reads back.
 pub fn to_ddl(schema: &Schema) -> String {
@@ -24,7 +24,7 @@ fn of_field(field: &Field) -> String {
     match field.metadata().get(CHAR_VARCHAR) {
         Some(length) => length.to_ascii_uppercase(),
         None => match field.data_type() {
-            DataType::Duration(_) | DataType::Interval(_) | DataType::Struct(_) if special(field).is_some() => {
+            DataType::Duration(_) | DataType::Interval(_) | DataType::Struct(_) | DataType::Time64(_) if special(field).is_some() => {
                 simple_name_of(field).to_ascii_uppercase()
             }
             other => ddl_type(other),
@@ -40,6 +40,7 @@ fn special(field: &Field) -> Option<String> {
             let shape = Shape::of(field.metadata())?;
             Some(format!("{}({})", shape.name(), field.metadata().get(shape.key())?.to_lowercase()))
         }
+        DataType::Time64(_) => field.metadata().get(TIME).map(|digits| format!("time({digits})")),
         DataType::Duration(_) | DataType::Interval(IntervalUnit::YearMonth) => {
             field.metadata().get(INTERVAL).map(|units| format!("interval {units}"))
         }

@@ -7,7 +7,7 @@ use millstream_core::{Error, Result};
 use spark_connect_proto::data_type::{self, Kind};
 use spark_connect_proto::{self as proto};
 
-use super::{CHAR_VARCHAR, INTERVAL, Shape, VARIANT, array, map_of, parse_field_type, timestamp};
+use super::{CHAR_VARCHAR, INTERVAL, Shape, TIME, VARIANT, array, map_of, parse_field_type, timestamp};
 
 /// The units of day-time intervals, by the number that Spark gives them.
 const DAY_TIME: [&str; 4] = ["day", "hour", "minute", "second"];
@@ -55,7 +55,12 @@ pub fn from_proto(data_type: &proto::DataType) -> Result<Field> {
         Kind::Date(_) => DataType::Date32,
         Kind::Timestamp(_) => timestamp(),
         Kind::TimestampNtz(_) => DataType::Timestamp(TimeUnit::Microsecond, None),
-        Kind::Time(_) => DataType::Time64(TimeUnit::Nanosecond),
+        Kind::Time(time) => {
+            if let Some(digits) = time.precision.filter(|digits| *digits != 6) {
+                metadata.insert(TIME.to_owned(), digits.to_string());
+            }
+            DataType::Time64(TimeUnit::Nanosecond)
+        }
         Kind::CalendarInterval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
         Kind::YearMonthInterval(interval) => {
             units(&YEAR_MONTH, interval.start_field, interval.end_field, &mut metadata)?;
@@ -161,7 +166,10 @@ pub fn to_proto(field: &Field) -> proto::DataType {
         DataType::Date32 => Kind::Date(data_type::Date::default()),
         DataType::Timestamp(_, Some(_)) => Kind::Timestamp(data_type::Timestamp::default()),
         DataType::Timestamp(_, None) => Kind::TimestampNtz(data_type::TimestampNtz::default()),
-        DataType::Time64(_) => Kind::Time(data_type::Time { precision: Some(6), ..Default::default() }),
+        DataType::Time64(_) => {
+            let digits = field.metadata().get(TIME).and_then(|digits| digits.parse().ok()).unwrap_or(6);
+            Kind::Time(data_type::Time { precision: Some(digits), ..Default::default() })
+        }
         DataType::Duration(_) => {
             let (start, end) = unit_numbers(&DAY_TIME, field);
             Kind::DayTimeInterval(data_type::DayTimeInterval { start_field: start, end_field: end, ..Default::default() })

@@ -76,6 +76,7 @@ impl FileWriteFormat for Xml {
 fn root(tag: &str) -> Result<(String, String)> {
     let mut parts = tag.split_whitespace();
     let name = parts.next().unwrap_or_default().to_owned();
+    check_name(&name)?;
     let mut attributes = String::new();
     for part in parts {
         let Some((key, value)) = part.split_once('=') else {
@@ -137,9 +138,7 @@ impl XmlEncoder {
             let _ = writeln!(out, "<?xml {}?>", style.declaration);
         }
         let (name, attributes) = &style.root;
-        if !name.is_empty() {
-            let _ = write!(out, "<{name}{attributes}>");
-        }
+        let _ = write!(out, "<{name}{attributes}>");
     }
 }
 
@@ -154,9 +153,8 @@ impl FileEncoder for XmlEncoder {
         let fields: Vec<(String, Column)> = names.zip(columns).collect();
         let mut text = String::new();
         self.begin(&mut text);
-        let depth = usize::from(!self.style.root.0.is_empty());
         for row in 0..rows.num_rows() {
-            self.style.element(&self.style.row_tag, depth, &mut text, |element| self.style.fields(&fields, row, element))?;
+            self.style.element(&self.style.row_tag, 1, &mut text, |element| self.style.fields(&fields, row, element))?;
         }
         self.out.write(text.as_bytes())
     }
@@ -168,11 +166,8 @@ impl FileEncoder for XmlEncoder {
     fn finish(mut self: Box<Self>) -> Result<Vec<u8>> {
         let mut text = String::new();
         if self.begun {
-            let name = &self.style.root.0;
-            if !name.is_empty() {
-                self.style.line(0, &mut text);
-                let _ = write!(text, "</{name}>");
-            }
+            self.style.line(0, &mut text);
+            let _ = write!(text, "</{}>", self.style.root.0);
             self.out.write(text.as_bytes())?;
         }
         self.out.finish()
@@ -315,12 +310,12 @@ fn escape(text: &str) -> String {
 }
 
 /// # Errors
-/// `TASK_WRITE_FAILED` for a column whose name no element can have.
+/// `TASK_WRITE_FAILED` for a name that no element can have.
 fn check_name(name: &str) -> Result<()> {
     let starts = name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | ':'));
     if starts && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '-' | '.')) {
         return Ok(());
     }
-    let message = format!("a column is named '{name}', which no element of XML can be: rename it");
+    let message = format!("no element of XML can be named '{name}': rename the column, or give the option rootTag or rowTag another name");
     Err(Error::new(ErrorKind::Invalid, "TASK_WRITE_FAILED", message).with_sqlstate("58030"))
 }

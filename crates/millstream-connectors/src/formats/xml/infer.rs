@@ -12,7 +12,7 @@ use millstream_core::quarantine::ParseMode;
 use millstream_core::{Error, ErrorKind, Result, variant};
 
 use super::super::FileRef;
-use super::super::values::{decimal_shape, parse_decimal, parse_double, parse_long};
+use super::super::values::{DateTimePattern, decimal_shape, parse_decimal, parse_double, parse_long};
 use super::element::{Element, Node, is_blank, name_of};
 use super::options::XmlOptions;
 use super::stream::{Content, Records};
@@ -60,7 +60,7 @@ pub(super) async fn infer(files: &[FileRef], options: &XmlOptions) -> Result<Sch
     if let Some(name) = &options.single_variant {
         return Ok(Arc::new(Schema::new(vec![variant::field(name)])));
     }
-    let inference = Inference { options };
+    let inference = Inference { options, date: DateTimePattern::compile(options.date_format.as_deref().unwrap_or("yyyy-MM-dd"))? };
     let mut root = DataType::Null;
     let mut sample = 0.0;
     for file in files {
@@ -104,6 +104,7 @@ pub(super) async fn infer(files: &[FileRef], options: &XmlOptions) -> Result<Sch
 
 struct Inference<'o> {
     options: &'o XmlOptions,
+    date: DateTimePattern,
 }
 
 impl Inference<'_> {
@@ -200,7 +201,7 @@ impl Inference<'_> {
             return DataType::Boolean;
         }
         let formats = &options.values.formats;
-        if formats.date(text).is_some() {
+        if self.date.date(text).is_some() {
             return DataType::Date32;
         }
         if formats.timestamp(text).is_some() {

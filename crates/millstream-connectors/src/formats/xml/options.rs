@@ -32,6 +32,8 @@ pub(super) struct XmlOptions {
     pub(super) infer_schema: bool,
     /// Inference: numbers with a fraction are decimals where they fit.
     pub(super) prefers_decimal: bool,
+    /// Inference: the pattern of dates.
+    pub(super) date_format: Option<String>,
     /// Inference: the share of records that is looked at.
     pub(super) sampling_ratio: f64,
 }
@@ -150,6 +152,7 @@ impl XmlOptions {
             input,
             infer_schema: options.bool("inferSchema", true)?,
             prefers_decimal: options.bool("prefersDecimal", false)?,
+            date_format: options.get("dateFormat").map(str::to_owned),
             sampling_ratio: options.get("samplingRatio").and_then(|ratio| ratio.trim().parse().ok()).unwrap_or(1.0),
         })
     }

@@ -5,9 +5,10 @@
 //! into whole windows before the first batch, in a table like that of an aggregation by window.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array};
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{HashMap, HashSet};
@@ -17,17 +18,17 @@ use millstream_core::watermark::Watermarks;
 
 use super::runs::Runs;
 use super::{Slicing, bounds, instants, instants_of};
-use crate::stateful::accumulate::Accumulating;
+use crate::stateful::accumulate::{Accumulating, Functions};
 use crate::stateful::aggregate::Aggregation;
 use crate::stateful::logical::Slide;
 use crate::stateful::operator::{Core, Counts, Description};
 use crate::stateful::table::{Expiry, StateTable, TableSchema, normalize};
 use crate::stateful::{micros, slices};
 
-/// Partial results that are merged at a time when windows are combined.
+/// Rows of state that are looked at together.
 const AT_ONCE: usize = 1 << 16;
 /// Keys whose windows are combined at a time.
-const KEYS_AT_ONCE: usize = 1 << 12;
+const KEYS_AT_ONCE: usize = 1 << 8;
 
 /// What an aggregation over windows that overlap computes.
 #[derive(Clone, Debug)]
@@ -123,7 +124,7 @@ struct Fetched {
 
 impl Fetched {
     /// The slices of one key after the other: where they are in `slices`.
-    fn by_key(&self, keys: usize) -> Vec<std::ops::Range<usize>> {
+    fn by_key(&self, keys: usize) -> Vec<Range<usize>> {
         let mut from = 0;
         let ranges = (0..keys).map(|key| {
             let length = self.slices.get(from..).unwrap_or_default().iter().take_while(|(of, _)| *of == key).count();
@@ -133,7 +134,7 @@ impl Fetched {
         ranges.collect()
     }
 
-    fn starts(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = i64> {
+    fn starts(&self, range: Range<usize>) -> impl Iterator<Item = i64> {
         self.slices.get(range).unwrap_or_default().iter().map(|(_, slice)| *slice)
     }
 }
@@ -238,7 +239,7 @@ impl SlidingCore {
                 .into_iter()
                 .map(|range| self.runs(slide, fetched.starts(range)).between(closed, i64::MAX))
                 .collect();
-            for mut combined in self.combine(slide, piece, &runs, &fetched)? {
+            if let Some(mut combined) = self.combine(slide, piece, &runs, &fetched)? {
                 let states = combined.accumulating.states()?;
                 let expiries = self.windows.expiries(&combined.keys, &[])?;
                 let encoded = self.windows.encode_keys(&combined.keys, combined.count)?;
@@ -270,12 +271,9 @@ impl SlidingCore {
         Ok(fetched)
     }
 
-    /// Windows of some keys from their slices.
-    fn combine(&self, slide: Slide, keys: &[Arc<[u8]>], runs: &[Runs], fetched: &Fetched) -> DfResult<Vec<Combined>> {
-        let columns = self.slices.decode_values(slices(&fetched.values))?;
-        let states = columns.get(1..).unwrap_or_default();
-        let mut all = Vec::new();
-        let mut next = Windows::default();
+    /// Windows of some keys from their slices; `None` where there are none.
+    fn combine(&self, slide: Slide, keys: &[Arc<[u8]>], runs: &[Runs], fetched: &Fetched) -> DfResult<Option<Combined>> {
+        let mut windows = Windows::default();
         for ((key, runs), range) in runs.iter().enumerate().zip(fetched.by_key(keys.len())) {
             let held = fetched.slices.get(range.clone()).unwrap_or_default();
             for number in runs.numbers() {
@@ -283,25 +281,19 @@ impl SlidingCore {
                 let from = held.partition_point(|(_, slice)| *slice < begin);
                 let to = held.partition_point(|(_, slice)| *slice < end);
                 if from < to {
-                    next.add(key, (begin, end), range.start + from..range.start + to)?;
+                    windows.keys.push(key);
+                    windows.bounds.push((begin, end));
+                    windows.slices.push(range.start + from..range.start + to);
                 }
             }
-            if next.parts.len() >= AT_ONCE {
-                all.push(self.combined(std::mem::take(&mut next), keys, states)?);
-            }
         }
-        if !next.bounds.is_empty() {
-            all.push(self.combined(next, keys, states)?);
-        }
-        Ok(all)
-    }
-
-    fn combined(&self, windows: Windows, keys: &[Arc<[u8]>], states: &[ArrayRef]) -> DfResult<Combined> {
         let count = windows.bounds.len();
-        let parts = UInt32Array::from(windows.parts);
-        let states = states.iter().map(|column| take(column, &parts, None)).collect::<Result<Vec<_>, _>>()?;
-        let mut accumulating = self.sliding.aggregation.functions.start()?;
-        accumulating.merge(&states, &windows.groups, count)?;
+        if count == 0 {
+            return Ok(None);
+        }
+        let columns = self.slices.decode_values(slices(&fetched.values))?;
+        let functions = &self.sliding.aggregation.functions;
+        let mut accumulating = merged(functions, columns.get(1..).unwrap_or_default(), fetched, &windows.slices)?;
         let of_key = |key: &usize| keys.get(*key).map_or(&[][..], AsRef::as_ref);
         let mut columns = self.slices.decode_keys(windows.keys.iter().map(of_key))?;
         let (begins, ends) = windows.bounds.into_iter().unzip();
@@ -318,7 +310,7 @@ impl SlidingCore {
                 accumulating.merge(&self.windows.decode_values(slices(&known))?, &groups, count)?;
             }
         }
-        Ok(Combined { keys: columns, encoded, accumulating, count })
+        Ok(Some(Combined { keys: columns, encoded, accumulating, count }))
     }
 
     /// Merges what the batch brought into state. Returns the windows that changed, by key.
@@ -407,7 +399,7 @@ impl SlidingCore {
                 }
             }
             if appends {
-                for combined in self.combine(slide, piece, &closing, &fetched)? {
+                if let Some(combined) = self.combine(slide, piece, &closing, &fetched)? {
                     told.extend(combined.encoded.iter().cloned());
                     self.emit(combined, emit)?;
                 }
@@ -439,7 +431,7 @@ impl SlidingCore {
             let fetched = self.fetch(piece)?;
             let runs: Vec<Runs> =
                 fetched.by_key(piece.len()).into_iter().map(|range| self.runs(self.sliding.slide, fetched.starts(range))).collect();
-            for combined in self.combine(self.sliding.slide, piece, &runs, &fetched)? {
+            if let Some(combined) = self.combine(self.sliding.slide, piece, &runs, &fetched)? {
                 told.extend(combined.encoded.iter().cloned());
                 self.emit(combined, emit)?;
             }
@@ -468,21 +460,63 @@ struct Windows {
     keys: Vec<usize>,
     /// Begin and end.
     bounds: Vec<(i64, i64)>,
-    /// Rows of the slices, and the window that each goes into.
-    parts: Vec<u32>,
-    groups: Vec<usize>,
+    /// Where the slices are.
+    slices: Vec<Range<usize>>,
 }
 
-impl Windows {
-    fn add(&mut self, key: usize, bounds: (i64, i64), parts: std::ops::Range<usize>) -> DfResult<()> {
-        for part in parts {
-            self.parts.push(u32::try_from(part).map_err(|error| DataFusionError::External(Box::new(error)))?);
-            self.groups.push(self.bounds.len());
+/// The partial results of ranges of slices.
+///
+/// Few ranges are merged slice by slice. Of many that overlap, stretches of 2, 4, 8 … slices are merged first, from every slice on, and each range
+/// is put together from one stretch for each bit of its length.
+fn merged(functions: &Functions, states: &[ArrayRef], fetched: &Fetched, ranges: &[Range<usize>]) -> DfResult<Accumulating> {
+    let all = fetched.slices.len();
+    let longest = ranges.iter().map(Range::len).max().unwrap_or(0);
+    let doublings = longest.checked_ilog2().unwrap_or(0) as usize;
+    let singly: usize = ranges.iter().map(Range::len).sum();
+    let mut result = functions.start()?;
+    if singly <= 2 * doublings * all + ranges.len() * doublings {
+        let (mut parts, mut groups) = (Vec::with_capacity(singly), Vec::with_capacity(singly));
+        for (group, range) in ranges.iter().enumerate() {
+            parts.extend(range.clone());
+            groups.extend(std::iter::repeat_n(group, range.len()));
         }
-        self.keys.push(key);
-        self.bounds.push(bounds);
-        Ok(())
+        result.merge(&taken(states, &parts)?, &groups, ranges.len())?;
+        return Ok(result);
     }
+    let each: Vec<usize> = (0..all).collect();
+    let mut rest: Vec<usize> = ranges.iter().map(|range| range.start).collect();
+    let mut stretches = states.to_vec();
+    for doubling in 0..=doublings {
+        let length = 1_usize << doubling;
+        let (mut parts, mut groups) = (Vec::new(), Vec::new());
+        for ((group, range), from) in ranges.iter().enumerate().zip(&mut rest) {
+            if range.len() & length != 0 {
+                parts.push(*from);
+                groups.push(group);
+                *from += length;
+            }
+        }
+        if !parts.is_empty() {
+            result.merge(&taken(&stretches, &parts)?, &groups, ranges.len())?;
+        }
+        if doubling < doublings {
+            // A stretch that would go on with another key is never asked for.
+            let key = |slice: usize| fetched.slices.get(slice).map(|(key, _)| *key);
+            let longer: Vec<usize> = each.iter().copied().filter(|from| key(from + length) == key(*from)).collect();
+            let seconds: Vec<usize> = longer.iter().map(|from| from + length).collect();
+            let mut next = functions.start()?;
+            next.merge(&stretches, &each, all)?;
+            next.merge(&taken(&stretches, &seconds)?, &longer, all)?;
+            stretches = next.states()?;
+        }
+    }
+    Ok(result)
+}
+
+/// Some rows of columns.
+fn taken(columns: &[ArrayRef], rows: &[usize]) -> DfResult<Vec<ArrayRef>> {
+    let rows: UInt64Array = rows.iter().map(|row| Some(*row as u64)).collect();
+    columns.iter().map(|column| take(column, &rows, None)).collect::<Result<Vec<_>, _>>().map_err(DataFusionError::from)
 }
 
 impl Core for SlidingCore {
@@ -539,7 +573,7 @@ impl Core for SlidingCore {
             OutputMode::Update => {
                 for (keys, changed) in keys.chunks(KEYS_AT_ONCE).zip(changed.chunks(KEYS_AT_ONCE)) {
                     let fetched = self.fetch(keys)?;
-                    for combined in self.combine(self.sliding.slide, keys, changed, &fetched)? {
+                    if let Some(combined) = self.combine(self.sliding.slide, keys, changed, &fetched)? {
                         self.emit(combined, emit)?;
                     }
                 }

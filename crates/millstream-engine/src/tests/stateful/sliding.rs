@@ -73,6 +73,25 @@ async fn a_window_closes_after_another_and_shares_their_rows() {
     steps[4].is(&["1005|1015|6", "1010|1020|4"], "00:18:20.000", &[[2, 0, 2, 0]]);
 }
 
+/// Many windows of many slices close at once, so that they are put together from longer stretches.
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_of_many_slices_close_at_once() {
+    let files: Vec<Vec<Event>> = vec![
+        (0..2_000).filter(|second| second % 7 != 3).map(|second| at(["a", "b"][second % 2], second as f64, second as i64)).collect(),
+        vec![at("z", 10_000.0, 1)],
+    ];
+    let files: Vec<&[Event]> = files.iter().map(Vec::as_slice).collect();
+    for (width, step) in [(60, 1), (50, 3), (37, 37)] {
+        let mut shown = Vec::new();
+        for plan in [by_slices, by_windows] {
+            let events = Events::new("");
+            shown.push(play(&events, plan(events.watermarked(0), slide(width, step, 0)), Append, &files).await);
+        }
+        assert_eq!(shown[0], shown[1], "{width}/{step}");
+        assert!(shown[0][0].added.len() + shown[0][1].added.len() >= 2 * 2_000 / step as usize);
+    }
+}
+
 type File = Vec<(usize, i64, i64)>;
 
 fn files() -> impl Strategy<Value = Vec<File>> {

@@ -36,10 +36,6 @@ const CASTS: &[(&str, &str)] = &[
 const OF_THE_FILE: &[(&str, &str)] =
     &[("input_file_name", "file_path"), ("input_file_block_start", "file_block_start"), ("input_file_block_length", "file_block_length")];
 
-/// Functions of the type `TIME`, which Spark keeps switched off.
-const TIME_FUNCTIONS: &[&str] =
-    &["to_time", "try_to_time", "make_time", "current_time", "time_diff", "time_trunc", "time_from_seconds", "time_to_seconds"];
-
 /// What the SQL parser wraps around an aggregate function: `FILTER (WHERE …)`, `WITHIN GROUP (ORDER BY …)`, `IGNORE NULLS`.
 const CLAUSES: &[&str] = &["__filter", "__within_group", "__ignore_nulls"];
 
@@ -70,7 +66,6 @@ impl Resolver<'_> {
                     return Ok(fact);
                 }
             }
-            _ if TIME_FUNCTIONS.contains(&name) => return Err(super::no_time_type()),
             _ if CASTS.iter().any(|(cast, _)| *cast == name) => return self.cast_function(name, &function.arguments),
             "grouping__id" => return self.function(&UnresolvedFunction { function_name: "grouping_id".to_owned(), ..function.clone() }),
             _ => {}

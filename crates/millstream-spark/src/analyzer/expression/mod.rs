@@ -21,6 +21,7 @@ use spark_connect_proto::{Expression, Relation, expression};
 use super::naming::name_in;
 use super::{Analyzed, Attribute};
 use crate::functions::cast::CastMode;
+use crate::functions::datetime::time_of_day;
 use crate::functions::{Settings, Typed, cast, faults};
 use crate::python::PythonRuntime;
 use crate::types;
@@ -242,8 +243,8 @@ impl<'a> Resolver<'a> {
             EvalMode::Unspecified if self.settings.ansi => CastMode::Ansi,
             EvalMode::Unspecified => CastMode::Legacy,
         };
-        if matches!(field.data_type(), DataType::Time64(_)) {
-            return Err(no_time_type());
+        if matches!(field.data_type(), DataType::Time64(_)) && !self.settings.time_type {
+            return Err(time_of_day::switched_off());
         }
         cast::explicit_to(value, &field, mode, self.settings)
     }
@@ -281,11 +282,6 @@ impl<'a> Resolver<'a> {
             _ => None,
         }
     }
-}
-
-/// The type `TIME` exists in Spark but is switched off.
-fn no_time_type() -> Error {
-    Error::invalid("UNSUPPORTED_TIME_TYPE", "the data type TIME is not supported").with_sqlstate("0A000")
 }
 
 /// Checks that values can be ordered.

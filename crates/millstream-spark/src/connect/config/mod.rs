@@ -134,6 +134,7 @@ impl Confs {
             time_zone: TimeZone::parse(&self.time_zone()).unwrap_or(TimeZone::Region(chrono_tz::UTC)),
             case_sensitive: self.is_true("spark.sql.caseSensitive"),
             timestamp_ntz: self.get("spark.sql.timestampType").is_some_and(|value| value.eq_ignore_ascii_case("TIMESTAMP_NTZ")),
+            time_type: self.is_true("spark.sql.timeType.enabled"),
         }
     }
 

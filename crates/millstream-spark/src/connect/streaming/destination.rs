@@ -13,7 +13,7 @@ use crate::connect::session::ConnectSession;
 use crate::python::PythonSink;
 
 /// Formats whose sink writes files into a folder.
-const FILES: [&str; 6] = ["parquet", "json", "csv", "orc", "text", "avro"];
+const FILES: [&str; 7] = ["parquet", "json", "csv", "orc", "text", "avro", "xml"];
 
 /// The condition of a writer without a path.
 const NO_PATH: &str = "_LEGACY_ERROR_TEMP_2047";

@@ -22,6 +22,7 @@ use millstream_core::{Error, Result};
 
 use self::interval::Units;
 use super::{Arguments, Kernel, Settings, TimeZone, Typed, coercion, kernel};
+use crate::types;
 
 pub use text::{TextStyle, text_of};
 pub(crate) use text::{push_decimal, push_double, push_float};
@@ -80,7 +81,8 @@ pub fn implicit(value: Typed, to: &DataType, settings: &Settings) -> Result<Type
 }
 
 fn convert(value: Typed, to: &Field, mode: CastMode, settings: &Settings) -> Typed {
-    let units_stay = Units::of(&value.data_type, &value.metadata) == Units::of_field(to);
+    let units_stay = Units::of(&value.data_type, &value.metadata) == Units::of_field(to)
+        && value.metadata.get(types::TIME) == to.metadata().get(types::TIME);
     if value.data_type == *to.data_type() && units_stay {
         return value.with_metadata(to.metadata().clone());
     }
@@ -149,6 +151,7 @@ impl Conversion {
     fn convert(&self, values: &ArrayRef, from: &Field, to: &Field) -> Result<ArrayRef> {
         let converted = match (from.data_type(), to.data_type()) {
             (DataType::Null, _) => Some(new_null_array(to.data_type(), values.len())),
+            (DataType::Time64(_), DataType::Time64(_)) => temporal::convert(self, values, from, to)?,
             (from_type, to_type) if from_type == to_type && Units::of_field(from) == Units::of_field(to) => Some(values.clone()),
             (DataType::Utf8, DataType::Utf8) => Some(values.clone()),
             (_, DataType::Utf8) => Some(Arc::new(text_of(values, from, &self.text_style())?) as ArrayRef),
@@ -157,7 +160,7 @@ impl Conversion {
                 Some(strings) => scalar_text::convert(self, strings, from, to)?,
                 None => None,
             },
-            (DataType::Date32 | DataType::Timestamp(..) | DataType::Duration(_) | DataType::Interval(_), _) => {
+            (DataType::Date32 | DataType::Timestamp(..) | DataType::Time64(_) | DataType::Duration(_) | DataType::Interval(_), _) => {
                 temporal::convert(self, values, from, to)?
             }
             _ => number::convert(self, values, from, to)?,

@@ -35,7 +35,9 @@ fn no_cast(what: &str) -> Error {
 
 /// Whether the cast can be written.
 pub(crate) fn castable(from: &DataType, to: &DataType, ansi: bool) -> bool {
-    use DataType::{Binary, Boolean, Date32, Decimal128, Duration, Interval, List, Map, Null, Struct, Timestamp, Utf8};
+    use DataType::{
+        Binary, Boolean, Date32, Decimal128, Duration, Int32, Int64, Interval, List, Map, Null, Struct, Time64, Timestamp, Utf8,
+    };
     if from == to || *from == Null {
         return true;
     }
@@ -49,7 +51,8 @@ pub(crate) fn castable(from: &DataType, to: &DataType, ansi: bool) -> bool {
             _ => false,
         },
         (Struct(from), Struct(to)) => from.len() == to.len() && from.iter().zip(to).all(|(from, to)| part_castable(from, to, ansi)),
-        (Utf8, to) => is_numeric(to) || matches!(to, Boolean | Binary | Date32 | Timestamp(..) | Duration(_) | Interval(_)),
+        (Utf8, to) => is_numeric(to) || matches!(to, Boolean | Binary | Date32 | Timestamp(..) | Time64(_) | Duration(_) | Interval(_)),
+        (Time64(_), to) => is_integral(to) && ansi || matches!(to, Decimal128(..) | Int32 | Int64),
         (from, Boolean) => is_numeric(from) || !ansi && matches!(from, Date32 | Timestamp(_, Some(_))),
         (Boolean, to) => is_numeric(to) || !ansi && matches!(to, Timestamp(_, Some(_))),
         (from, to) if is_numeric(from) && is_numeric(to) => true,

@@ -6,15 +6,17 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, StringArray};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, TimestampMicrosecondType,
+    Int64Type, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, Time64NanosecondType, TimestampMicrosecondType,
 };
 use millstream_core::{Error, Result};
 
 use super::interval::{self, Units};
 use super::{CastMode, Conversion, parse};
-use crate::functions::datetime::parse::{parse_date, parse_timestamp, parse_timestamp_ntz};
+use crate::functions::datetime::parse::{parse_date, parse_time, parse_timestamp, parse_timestamp_ntz};
+use crate::functions::datetime::time_of_day::{MAX_PRECISION, cut};
 use crate::functions::faults;
 use crate::functions::rows::raw_bytes;
+use crate::types;
 
 pub(super) fn convert(conversion: &Conversion, strings: &StringArray, from: &Field, to: &Field) -> Result<Option<ArrayRef>> {
     let target = to.data_type();
@@ -61,6 +63,10 @@ pub(super) fn convert(conversion: &Conversion, strings: &StringArray, from: &Fie
             };
             let array = each::<TimestampMicrosecondType>(strings, mode, read, bad)?;
             Arc::new(array.with_timezone_opt(zone.clone()))
+        }
+        DataType::Time64(_) => {
+            let digits = to.metadata().get(types::TIME).and_then(|digits| digits.parse().ok()).unwrap_or(MAX_PRECISION);
+            Arc::new(each::<Time64NanosecondType>(strings, mode, |text| parse_time(text).map(|nanos| cut(nanos, digits)), bad)?)
         }
         DataType::Duration(_) => {
             let units = Units::of_field(to);

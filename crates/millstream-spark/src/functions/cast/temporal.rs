@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array, new_null_array};
 use arrow::datatypes::{
     DataType, Date32Type, DurationMicrosecondType, Field, Float32Type, Float64Type, Int64Type, IntervalUnit, IntervalYearMonthType,
-    TimestampMicrosecondType,
+    Time64NanosecondType, TimestampMicrosecondType,
 };
 use millstream_core::Result;
 
@@ -14,11 +14,14 @@ use super::number::{Numbers, Target};
 use super::{CastMode, Conversion};
 use crate::functions::coercion::is_numeric;
 use crate::functions::datetime::civil::{MICROS_PER_DAY, MICROS_PER_SECOND, days_of};
+use crate::functions::datetime::time_of_day::{MAX_PRECISION, cut};
 use crate::functions::faults;
+use crate::types;
 
 pub(super) fn convert(conversion: &Conversion, values: &ArrayRef, from: &Field, to: &Field) -> Result<Option<ArrayRef>> {
     match from.data_type() {
         DataType::Date32 => from_dates(conversion, values, to),
+        DataType::Time64(_) => from_times(conversion, values, from, to),
         DataType::Timestamp(_, zone) => from_timestamps(conversion, values, zone.is_some(), from, to),
         DataType::Duration(_) | DataType::Interval(IntervalUnit::YearMonth) => from_intervals(conversion, values, from, to),
         _ => Ok(None),
@@ -41,6 +44,25 @@ fn from_dates(conversion: &Conversion, values: &ArrayRef, to: &Field) -> Result<
         // Without ANSI rules these casts exist and give null.
         other if is_numeric(other) || *other == DataType::Boolean => Ok(Some(new_null_array(other, values.len()))),
         _ => Ok(None),
+    }
+}
+
+fn from_times(conversion: &Conversion, values: &ArrayRef, from: &Field, to: &Field) -> Result<Option<ArrayRef>> {
+    let Some(times) = values.as_primitive_opt::<Time64NanosecondType>() else { return Ok(None) };
+    let target = Target { mode: conversion.mode, from: from.data_type(), to: to.data_type() };
+    match to.data_type() {
+        DataType::Time64(_) => {
+            let digits = to.metadata().get(types::TIME).and_then(|digits| digits.parse().ok()).unwrap_or(MAX_PRECISION);
+            Ok(Some(Arc::new(times.unary::<_, Time64NanosecondType>(|nanos| cut(nanos, digits)))))
+        }
+        DataType::Decimal128(..) => {
+            let nanos: Decimal128Array = times.unary(i128::from);
+            Numbers::Decimals(nanos, 9).convert(&target, Units::DAY_TO_SECOND)
+        }
+        _ => {
+            let seconds: Int64Array = times.unary(|nanos| nanos / 1_000_000_000);
+            Numbers::Integers(seconds).convert(&target, Units::DAY_TO_SECOND)
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use millstream_core::{Error, Result};
 use super::super::downcast;
 use super::super::{Arguments, Call, Functions, Kernel, TimeZone, Typed, cast, faults, scalar};
 use super::civil::{self, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND};
+use super::time_of_day::{at, time_type};
 use super::zones::Zones;
 use crate::types;
 
@@ -138,6 +139,10 @@ fn make_timestamp(call: &Call<'_>, wall_clock: bool, forgiving: bool) -> Result<
         midnight.nullable |= !fails;
         return Ok(midnight);
     }
+    let of_day = |index: usize| call.value(index).is_ok_and(|value| matches!(value.data_type, DataType::Time64(_)));
+    if call.len() == 2 || call.len() == 3 && !(wall_clock && call.name.ends_with("ntz")) {
+        return of_date_and_time(call, data_type, forgiving, of_day(1));
+    }
     match call.len() {
         6 => {}
         7 if !wall_clock || call.name.ends_with("timestamp") => {}
@@ -151,6 +156,51 @@ fn make_timestamp(call: &Call<'_>, wall_clock: bool, forgiving: bool) -> Result<
     let nullable = !fails || arguments.iter().any(|argument| argument.nullable);
     let kernel = MakeTimestamp { zone: (!wall_clock).then_some(call.settings.time_zone), fails, forgiving };
     Ok(scalar("make_timestamp", kernel, arguments, data_type, nullable))
+}
+
+/// A timestamp of a date, a time of day, and perhaps a zone.
+fn of_date_and_time(call: &Call<'_>, data_type: DataType, forgiving: bool, is_time: bool) -> Result<Typed> {
+    let date = call.date(0)?;
+    let time = call.value(1)?.clone();
+    if !is_time && time.data_type != DataType::Null {
+        return Err(faults::unexpected_type(call.name, 1, "\"TIME\"", &time.data_type));
+    }
+    let time = cast::implicit(time, &time_type(), call.settings)?;
+    let wall_clock = matches!(data_type, DataType::Timestamp(_, None));
+    if call.len() == 2 {
+        return Ok(at(date, time, (!wall_clock).then_some(call.settings.time_zone), data_type));
+    }
+    let local = at(date, time, None, DataType::Timestamp(TimeUnit::Microsecond, None));
+    let arguments = vec![local, call.string(2)?];
+    let nullable = forgiving || arguments.iter().any(|argument| argument.nullable);
+    Ok(scalar("timestamp_in_zone", InZone { forgiving }, arguments, types::timestamp(), nullable))
+}
+
+/// Instants of wall clocks in zones that are named by row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct InZone {
+    forgiving: bool,
+}
+
+impl Kernel for InZone {
+    fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+        let (times, names) = (arguments.array(0)?, arguments.array(1)?);
+        let (times, names) = (downcast::primitive::<TimestampMicrosecondType>(&times)?, downcast::strings(&names)?);
+        let mut known = Zones::default();
+        let mut result = PrimitiveBuilder::<TimestampMicrosecondType>::with_capacity(times.len());
+        for (local, name) in times.iter().zip(names) {
+            let (Some(local), Some(name)) = (local, name) else {
+                result.append_null();
+                continue;
+            };
+            match known.get(name) {
+                Ok(zone) => result.append_value(zone.local_to_instant(local)),
+                Err(_) if self.forgiving => result.append_null(),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Arc::new(result.finish().with_timezone("UTC")))
+    }
 }
 
 /// There is no such date or time.

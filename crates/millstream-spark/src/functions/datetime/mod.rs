@@ -1,6 +1,7 @@
 //! Dates and times: parts, arithmetic, parsing, formatting, time zones.
 
 pub(crate) mod arithmetic;
+mod bucket;
 pub(crate) mod civil;
 mod construct;
 mod epoch;
@@ -11,7 +12,7 @@ pub(crate) mod parts;
 pub(crate) mod pattern;
 pub(crate) mod shift;
 mod text;
-mod time_of_day;
+pub(crate) mod time_of_day;
 mod truncate;
 mod words;
 mod zones;
@@ -24,6 +25,7 @@ use super::{Call, Functions, Typed};
 pub(super) fn register(functions: &mut Functions) {
     parts::register(functions);
     arithmetic::register(functions);
+    bucket::register(functions);
     construct::register(functions);
     epoch::register(functions);
     now::register(functions);

@@ -58,6 +58,32 @@ pub(crate) fn parse_date(text: &str) -> Option<i32> {
     civil::checked_days(if negative { -year } else { year }, month, day)
 }
 
+/// A time of day from text, nanoseconds since midnight: `[h]h:[m]m[:[s]s[.fraction]]`, perhaps with `AM` or `PM` behind.
+pub(crate) fn parse_time(text: &str) -> Option<i64> {
+    let text = trim(text);
+    let half = [("AM", 0), ("PM", 12)].into_iter().find_map(|(half, hours)| {
+        let cut = text.len().checked_sub(half.len())?;
+        let (before, end) = text.split_at_checked(cut)?;
+        end.eq_ignore_ascii_case(half).then_some((trim(before), hours))
+    });
+    let (clock, mut at) = (half.map_or(text, |(clock, _)| clock), 0);
+    if !clock.contains(':') {
+        return None;
+    }
+    let (mut micros, zone) = time_of_day(clock, &mut at)?;
+    if zone.is_some() || at != clock.len() {
+        return None;
+    }
+    if let Some((_, hours)) = half {
+        let hour = micros / MICROS_PER_HOUR;
+        if !(1..=12).contains(&hour) {
+            return None;
+        }
+        micros += (hour % 12 + hours - hour) * MICROS_PER_HOUR;
+    }
+    Some(micros * 1_000)
+}
+
 /// What a text says before it is brought to a zone.
 struct WallClock<'a> {
     /// Microseconds of its own clock; `None` for a time of day without a date or a time out of range.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringBuilder};
-use arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type, Time64NanosecondType, TimestampMicrosecondType};
 use millstream_core::{Error, Result};
 
 use super::super::downcast;
@@ -136,7 +136,13 @@ struct PartOfTime {
 
 impl Kernel for PartOfTime {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
-        let times = arguments.array(0)?;
+        let times = match arguments.array(0)? {
+            times if matches!(times.data_type(), DataType::Time64(_)) => {
+                let micros = downcast::map::<Time64NanosecondType, TimestampMicrosecondType>(&times, |nanos| Ok(Some(nanos / 1_000)))?;
+                Arc::new(micros) as ArrayRef
+            }
+            times => times,
+        };
         let civil = |micros: i64| Civil::from_micros(self.zone.instant_to_local(micros));
         let part = |of: fn(&Civil) -> i64| {
             downcast::map::<TimestampMicrosecondType, Int32Type>(&times, |micros| Ok(i32::try_from(of(&civil(micros))).ok()))
@@ -162,7 +168,13 @@ fn time_part(call: &Call<'_>) -> Result<Typed> {
         "minute" => TimePart::Minute,
         _ => TimePart::Second,
     };
-    Ok(of_time(part, any_timestamp(call, 0)?, call.settings.time_zone))
+    Ok(of_time(part, any_time(call, 0)?, call.settings.time_zone))
+}
+
+/// An argument that is a time of day, an instant or a wall clock.
+fn any_time(call: &Call<'_>, index: usize) -> Result<Typed> {
+    let value = call.value(index)?;
+    if matches!(value.data_type, DataType::Time64(_)) { Ok(value.clone()) } else { any_timestamp(call, index) }
 }
 
 fn of_time(part: TimePart, time: Typed, zone: TimeZone) -> Typed {
@@ -216,6 +228,9 @@ fn extract(call: &Call<'_>) -> Result<Typed> {
         return super::super::interval::extract(&field, source.clone());
     }
     if let Some(part) = date_field(&field) {
+        if matches!(source.data_type, DataType::Time64(_)) {
+            return Err(no_such_field(&field, &source.data_type));
+        }
         return Ok(of_date(part, call.date(1)?));
     }
     let part = match field.as_str() {
@@ -224,7 +239,7 @@ fn extract(call: &Call<'_>) -> Result<Typed> {
         "SECOND" | "S" | "SEC" | "SECONDS" | "SECS" => TimePart::SecondWithFraction,
         _ => return Err(no_such_field(&field, &source.data_type)),
     };
-    Ok(of_time(part, any_timestamp(call, 1)?, call.settings.time_zone))
+    Ok(of_time(part, any_time(call, 1)?, call.settings.time_zone))
 }
 
 fn date_field(field: &str) -> Option<DatePart> {

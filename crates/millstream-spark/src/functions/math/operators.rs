@@ -164,7 +164,7 @@ fn is_ansi_interval(data_type: &DataType) -> bool {
 
 /// The operators where one side is a date, a timestamp or an interval; `None` when neither is.
 fn temporal(call: &Call<'_>, operation: Operation, overflow: Overflow, left: &Typed, right: &Typed) -> Option<Result<Typed>> {
-    use DataType::{Date32, Interval, Null, Timestamp, Utf8};
+    use DataType::{Date32, Duration, Interval, Null, Time64, Timestamp, Utf8};
     let build = |name: &'static str, arguments: Vec<Typed>| -> Result<Typed> {
         let arguments = arguments.into_iter().map(Argument::Value).collect();
         let name = match (overflow, name) {
@@ -176,6 +176,20 @@ fn temporal(call: &Call<'_>, operation: Operation, overflow: Overflow, left: &Ty
         let result = Functions::all().build(&Call { name, arguments, settings: call.settings })?;
         Ok(if overflow == Overflow::Null { Typed { nullable: true, ..result } } else { result })
     };
+    let of_day = |data_type: &DataType| matches!(data_type, Time64(_));
+    match (operation, of_day(&left.data_type), of_day(&right.data_type)) {
+        (Operation::Add, true, false) if matches!(right.data_type, Duration(_)) => {
+            return Some(build("add_to_time", vec![left.clone(), right.clone()]));
+        }
+        (Operation::Add, false, true) if matches!(left.data_type, Duration(_)) => {
+            return Some(build("add_to_time", vec![right.clone(), left.clone()]));
+        }
+        (Operation::Subtract, true, false) if matches!(right.data_type, Duration(_)) => {
+            return Some(build("subtract_from_time", vec![left.clone(), right.clone()]));
+        }
+        (Operation::Subtract, true, true) => return Some(build("subtract_times", vec![left.clone(), right.clone()])),
+        _ => {}
+    }
     let calendar = |data_type: &DataType| matches!(data_type, Interval(IntervalUnit::MonthDayNano));
     let interval = |data_type: &DataType| is_ansi_interval(data_type) || calendar(data_type);
     let time = |data_type: &DataType| matches!(data_type, Date32 | Timestamp(..));

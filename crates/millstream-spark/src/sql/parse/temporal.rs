@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, Offset, TimeZone, Timelike};
+use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, Offset, TimeZone};
 use chrono_tz::Tz;
 
 /// A point in time as written.
@@ -44,12 +44,6 @@ pub(super) fn timestamp(text: &str) -> Option<Written> {
         zone => Some(in_zone(local, zone)?),
     };
     Some(Written { local, instant })
-}
-
-/// Nanoseconds since midnight of `12:30`, `12:30:15.25`.
-pub(super) fn time(text: &str) -> Option<i64> {
-    let time = time_of(trim(text))?;
-    Some(i64::from(time.num_seconds_from_midnight()) * 1_000_000_000 + i64::from(time.nanosecond()))
 }
 
 /// Microseconds since 1970 of a wall clock, taken as UTC.

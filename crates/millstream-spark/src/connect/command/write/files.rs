@@ -19,7 +19,7 @@ use crate::connect::execute::named_plan;
 use crate::connect::host::Host;
 
 /// The formats whose data is files.
-pub(super) const FORMATS: [&str; 6] = ["parquet", "json", "csv", "orc", "text", "avro"];
+pub(super) const FORMATS: [&str; 7] = ["parquet", "json", "csv", "orc", "text", "avro", "xml"];
 
 /// The file that tells that a write is complete.
 const SUCCESS: &str = "_SUCCESS";

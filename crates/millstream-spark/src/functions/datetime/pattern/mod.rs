@@ -191,6 +191,12 @@ impl Pattern {
         if time.zone.is_some() && !allow_zone { None } else { time.local_micros() }
     }
 
+    /// The time of day that a text says, microseconds since midnight.
+    pub(crate) fn parse_time(&self, text: &str) -> Option<i64> {
+        let time = resolve::resolve(parse::read(&self.items, text)?)?;
+        Some(time.local_micros()?.rem_euclid(civil::MICROS_PER_DAY))
+    }
+
     /// The date that a text says, days since 1970-01-01.
     pub(crate) fn parse_date(&self, text: &str) -> Option<i32> {
         let time = resolve::resolve(parse::read(&self.items, text)?)?;

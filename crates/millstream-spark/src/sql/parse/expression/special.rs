@@ -6,6 +6,7 @@ use spark_connect_proto::expression::literal::{LiteralType, Time};
 use spark_connect_proto::{Expression, data_type};
 
 use super::COMPARISON;
+use crate::functions::datetime::parse::parse_time;
 use crate::sql::Diagnostic;
 use crate::sql::parse::parser::Parser;
 use crate::sql::parse::proto::{boolean, call, cast, integer, literal, null, string, typed_literal};
@@ -156,7 +157,7 @@ impl Parser<'_> {
             "DATE" => date(&text),
             "TIMESTAMP" | "TIMESTAMP_LTZ" => timestamp(&text),
             "TIMESTAMP_NTZ" => timestamp_ntz(&text),
-            "TIME" => temporal::time(&text).map(|nano| literal(LiteralType::Time(Time { nano, precision: Some(6) }))),
+            "TIME" => parse_time(&text).map(|nano| literal(LiteralType::Time(Time { nano, precision: Some(6) }))),
             "X" => hex(&text).map(|bytes| literal(LiteralType::Binary(bytes.into()))),
             _ => {
                 let message = format!("there are no literals of the type {word}");
