@@ -108,13 +108,14 @@ fn inside(field: &Field, old: &Typed, assignments: &[Assigned], settings: &Setti
             field.name(),
             ddl_type(field.data_type())
         );
-        return Err(Error::invalid("DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT", message).with_sqlstate("0AKDC"));
+        return Err(Error::invalid("_LEGACY_ERROR_TEMP_DELTA_0009", message));
     };
     for assigned in assignments {
         let Some(first) = assigned.path.first() else { continue };
         if !fields.iter().any(|field| same(field.name(), first, settings)) {
-            let known = fields.iter().map(|field| field.name().as_str());
-            return Err(unresolved(&[field.name().clone(), first.clone()], known));
+            let known: Vec<String> = fields.iter().map(|field| format!("`{}`", field.name())).collect();
+            let message = format!("No such struct field `{first}` in {}.", known.join(", "));
+            return Err(Error::invalid("FIELD_NOT_FOUND", message).with_sqlstate("42704"));
         }
     }
     let mut parts: Vec<Typed> = Vec::with_capacity(fields.len() * 2);
