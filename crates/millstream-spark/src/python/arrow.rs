@@ -63,6 +63,15 @@ impl Encoder {
         self.rows(&[Arc::new(column)], rows)
     }
 
+    /// The bytes of a batch without rows, for readers that need one to know the columns.
+    ///
+    /// # Errors
+    /// `INTERNAL_ERROR`.
+    pub(crate) fn nothing(&mut self) -> Result<Vec<u8>> {
+        self.writer.write(&RecordBatch::new_empty(self.schema.clone())).map_err(unencoded)?;
+        Ok(self.take())
+    }
+
     /// The bytes of the end, after those of the schema if there were no rows.
     ///
     /// # Errors
@@ -240,12 +249,11 @@ mod tests {
         let number: ArrayRef = Arc::new(Int32Array::from(vec![1]));
         let fields = Fields::from(vec![Field::new("s", DataType::Utf8, true)]);
         for (given, fits) in [(&text, true), (&large, true), (&number, false)] {
-            let adopted = adopted(std::slice::from_ref(given), &fields, "mapInArrow()");
-            match adopted {
+            match adopted(std::slice::from_ref(given), &fields, "mapInArrow()") {
                 Ok(columns) => assert!(fits && columns[0] == text, "{given:?}"),
                 Err(error) => assert!(!fits && error.code() == "ARROW_TYPE_MISMATCH", "{given:?}: {error}"),
             }
         }
-        assert!(adopted(&[text.clone(), text], &fields, "mapInArrow()").is_err());
+        assert!(adopted(&[text.clone(), text.clone()], &fields, "mapInArrow()").is_err());
     }
 }
