@@ -7,6 +7,7 @@ use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::{Aggregate as AggregatePlan, Expr, LogicalPlan, lit};
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
+use millstream_engine::plan::is_streaming;
 use millstream_engine::stateful::SessionWindow;
 use spark_connect_proto::aggregate::GroupType;
 use spark_connect_proto::expression::ExprType;
@@ -23,6 +24,7 @@ use super::relation::{Analyzer, Node};
 use super::time_window::is_session;
 use super::{Attribute, visit};
 use crate::functions::Typed;
+use crate::python::plan;
 
 /// What rows are grouped by.
 #[derive(Clone, Debug)]
@@ -195,7 +197,17 @@ impl Analyzer<'_> {
             )
             .with_sqlstate("42607"));
         }
-        let aggregates: Vec<Expr> = extraction.aggregates.into_iter().map(|(expr, name)| expr.alias(name)).collect();
+        if extraction.aggregates.iter().any(|(expr, _)| plan::is_random(expr)) {
+            return Err(Error::invalid(
+                "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION",
+                "a function that is not deterministic cannot be an argument of an aggregate: compute it in a subquery",
+            )
+            .with_sqlstate("42845"));
+        }
+        let streaming = extraction.aggregates.iter().any(|(expr, _)| plan::has_aggregate(expr)) && is_streaming(&input.plan)?;
+        let aggregates = extraction.aggregates.into_iter();
+        let aggregates: Vec<Expr> =
+            aggregates.map(|(expr, name)| if streaming { plan::over_stream(expr) } else { expr }.alias(name)).collect();
         missing(&input, &keys, &given)?;
         let columns = input.columns.clone();
         let plan = match session {

@@ -15,7 +15,7 @@ use spark_connect_proto::{
     CachedRemoteRelation, CommonInlineUserDefinedFunction, CommonInlineUserDefinedTableFunction, Expression, Relation, WithRelations, read,
 };
 
-use super::expression::name_parts;
+use super::expression::{is_builtin, name_parts};
 use super::visit;
 use super::{Analyzed, Leaf, Leaves};
 
@@ -297,7 +297,8 @@ fn registered(expression: &Expression, leaves: &dyn Leaves) -> Option<CommonInli
         Some(ExprType::CallFunction(call)) => (&call.function_name, &call.arguments, false),
         _ => return None,
     };
-    let function = leaves.function(&plain_name(name)?)?;
+    let name = plain_name(name).filter(|name| !is_builtin(name))?;
+    let function = leaves.function(&name)?;
     Some(CommonInlineUserDefinedFunction { arguments: arguments.clone(), is_distinct, ..function })
 }
 

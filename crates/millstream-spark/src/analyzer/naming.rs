@@ -144,7 +144,8 @@ impl Writer<'_> {
                 }
             }
             Some(ExprType::CommonInlineUserDefinedFunction(function)) => {
-                format!("{}({})", function.function_name, self.list(&function.arguments))
+                let arguments: Vec<String> = function.arguments.iter().map(|argument| self.argument(argument)).collect();
+                format!("{}({})", function.function_name, arguments.join(", "))
             }
             Some(ExprType::NamedArgumentExpression(argument)) => self.optional(argument.value.as_deref()),
             Some(ExprType::SubqueryExpression(subquery)) => self.subquery(subquery),
@@ -154,6 +155,19 @@ impl Writer<'_> {
 
     fn optional(&self, expression: Option<&Expression>) -> String {
         expression.map(|expression| self.write(expression)).unwrap_or_default()
+    }
+
+    /// An argument of a function of a user.
+    fn argument(&self, argument: &Expression) -> String {
+        match &argument.expr_type {
+            Some(ExprType::NamedArgumentExpression(named)) => format!("{} => {}", named.key, self.optional(named.value.as_deref())),
+            Some(ExprType::UnresolvedFunction(call)) if call.function_name.eq_ignore_ascii_case("struct") => {
+                let fields = function::fields(self, &call.arguments).into_iter();
+                let fields: Vec<String> = fields.map(|(name, value)| format!("{name}, {value} AS {name}")).collect();
+                format!("struct({})", fields.join(", "))
+            }
+            _ => self.write(argument),
+        }
     }
 
     fn list(&self, expressions: &[Expression]) -> String {

@@ -13,6 +13,7 @@ use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use spark_connect_proto::aggregate::Pivot;
+use spark_connect_proto::expression::ExprType;
 use spark_connect_proto::{Aggregate, Expression, StatCrosstab};
 
 use super::Attribute;
@@ -32,6 +33,18 @@ const MAX_VALUES: usize = 10_000;
 impl Analyzer<'_> {
     pub(super) fn pivot(&self, input: Node, aggregate: &Aggregate, pivot: &Pivot, outer: Option<&Scope<'_>>) -> Result<Node> {
         let column = pivot.col.as_ref().ok_or_else(|| incomplete("the column of a pivot"))?;
+        let of_user = |call: &Expression| matches!(call.expr_type, Some(ExprType::CommonInlineUserDefinedFunction(_)));
+        let mut calls = Vec::new();
+        for aggregate in &aggregate.aggregate_expressions {
+            super::filter::aggregate_calls(&mut aggregate.clone(), &mut calls);
+        }
+        if calls.iter().any(of_user) {
+            return Err(Error::invalid(
+                "UNSUPPORTED_FEATURE.PANDAS_UDAF_IN_PIVOT",
+                "The feature is not supported: Pandas user defined aggregate function in the PIVOT clause.",
+            )
+            .with_sqlstate("0A000"));
+        }
         let values = if pivot.values.is_empty() {
             self.values_of(&input, column, outer)?
         } else {

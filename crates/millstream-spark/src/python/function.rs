@@ -88,7 +88,7 @@ impl PythonFunction {
     /// The function of a call.
     ///
     /// # Errors
-    /// `CANNOT_LOAD_FUNCTION_CLASS` for functions of the JVM; those of its type.
+    /// `_LEGACY_ERROR_TEMP_1329` for functions of the JVM; those of its type.
     pub(crate) fn of(call: &CommonInlineUserDefinedFunction) -> Result<Self> {
         match &call.function {
             Some(Function::PythonUdf(function)) => {
@@ -138,13 +138,15 @@ impl PythonFunction {
     }
 }
 
+/// Spark's condition for a class that cannot be loaded.
+const NO_CLASS: &str = "_LEGACY_ERROR_TEMP_1329";
+
 /// The error for a function that only a JVM can run.
 fn no_jvm(class: &str, function: &str) -> Error {
     let message = format!(
-        "Cannot load class {class} when registering the function `{function}`: functions compiled for the JVM cannot run here, write them \
-         in SQL or Python."
+        "Can not load class {class} for the function `{function}`: functions compiled for the JVM cannot run here, write them in SQL or Python."
     );
-    Error::invalid("CANNOT_LOAD_FUNCTION_CLASS", message).with_sqlstate("46103")
+    Error::invalid(NO_CLASS, message)
 }
 
 /// One function as a worker is told it: where its arguments are, by name or by position, and what is called, the innermost first.

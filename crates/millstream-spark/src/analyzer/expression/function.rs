@@ -39,6 +39,25 @@ const OF_THE_FILE: &[(&str, &str)] =
 /// What the SQL parser wraps around an aggregate function: `FILTER (WHERE …)`, `WITHIN GROUP (ORDER BY …)`, `IGNORE NULLS`.
 const CLAUSES: &[&str] = &["__filter", "__within_group", "__ignore_nulls"];
 
+/// Functions that are resolved here and not in the tables.
+const SPECIAL: &[&str] = &["struct", "arrays_zip", "grouping__id", "grouping", "grouping_id", "window", "session_window", "window_time"];
+
+/// Whether a name is that of a function of Spark's, which goes before a registered one.
+pub(crate) fn is_builtin(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let name = name.as_str();
+    let generator = |name: &str| GENERATORS.contains(&name);
+    Functions::all().contains(name)
+        || Aggregates::all().contains(name)
+        || generator(name)
+        || name.strip_suffix("_outer").is_some_and(generator)
+        || CASTS.iter().any(|(cast, _)| *cast == name)
+        || SPECIAL.contains(&name)
+        || CLAUSES.contains(&name)
+        || TIME_FUNCTIONS.contains(&name)
+        || super::window::is_window_function(name)
+}
+
 impl Resolver<'_> {
     /// Compiles a call of a scalar function with resolved arguments.
     pub(in crate::analyzer) fn call(&self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {

@@ -29,6 +29,7 @@ use crate::types;
 use lambda::Variables;
 
 pub(crate) use attribute::name_parts;
+pub(crate) use function::is_builtin;
 pub(crate) use literal::literal;
 
 /// What an expression can refer to.

@@ -20,7 +20,7 @@ impl Registered {
     /// Registers a function over an earlier one of its name.
     ///
     /// # Errors
-    /// `CANNOT_LOAD_FUNCTION_CLASS` for functions of the JVM; those of its type.
+    /// `_LEGACY_ERROR_TEMP_1329` for functions of the JVM; those of its type.
     pub(super) fn add_function(&self, function: CommonInlineUserDefinedFunction) -> Result<()> {
         PythonFunction::of(&function)?;
         self.functions.write().insert(function.function_name.to_lowercase(), function);

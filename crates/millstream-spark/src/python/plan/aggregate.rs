@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
-use arrow::datatypes::{Field, Fields, SchemaRef};
+use arrow::datatypes::{Field, Fields, Schema, SchemaRef};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::SendableRecordBatchStream;
@@ -14,15 +14,15 @@ use millstream_core::{Error, Result};
 use millstream_engine::to_datafusion;
 
 use super::call::{Call, aggregate_call};
-use super::groups::{Frames, NO_MORE, input_of, started};
+use super::groups::{Frames, input_of, started};
 use super::replies::{Waiting, beside, columns};
-use super::sorted::{Key, Piece};
+use super::sorted::Piece;
 use super::{Grouping, Layout, Place, Program, Rows, node};
 use crate::analyzer::fresh;
 use crate::python::arrow::sent_schema;
 use crate::python::function::{described, kind, together};
 use crate::python::task::{Task, TaskContext};
-use crate::python::{Input, PythonRuntime, converse};
+use crate::python::{PythonRuntime, converse};
 
 /// Whether an aggregation calls functions of users.
 pub(super) fn calls_python(aggregate: &Aggregate) -> bool {
@@ -42,6 +42,10 @@ fn call_of(expr: &Expr) -> Option<(&Call, &[Expr])> {
 /// # Errors
 /// `INVALID_PANDAS_UDF_PLACEMENT` when other aggregates are among them.
 pub(super) fn aggregated(aggregate: Aggregate) -> DfResult<LogicalPlan> {
+    if aggregate.aggr_expr.iter().filter_map(call_of).any(|(call, _)| call.on_stream) {
+        let message = "Streaming aggregation doesn't support group aggregate pandas UDF";
+        return Err(to_datafusion(Error::invalid("_LEGACY_ERROR_TEMP_3067", message)));
+    }
     let calls: Option<Vec<(&Call, &[Expr])>> = aggregate.aggr_expr.iter().map(call_of).collect();
     let calls = calls.filter(|calls| {
         let kinds: Vec<i32> = calls.iter().map(|(call, _)| call.function.kind).collect();
@@ -76,7 +80,6 @@ pub(super) fn aggregated(aggregate: Aggregate) -> DfResult<LogicalPlan> {
     let program = AggregateGroups {
         task: Arc::new(task),
         label,
-        kind: first.function.kind,
         sent: sent_schema(&fields, runtime.time_zone()),
         grouping: Grouping { keys, order: Vec::new() },
         results,
@@ -103,7 +106,6 @@ struct AggregateGroups {
     runtime: PythonRuntime,
     task: Arc<Task>,
     label: String,
-    kind: i32,
     /// The arguments as the worker is sent them; in the input they come after the keys.
     sent: SchemaRef,
     grouping: Grouping,
@@ -155,14 +157,6 @@ impl AggregateGroups {
                     frames.bytes(&piece)
                 })
             }
-            // All rows are a group even where there are none.
-            None if width == 0 && self.kind != kind::AGGREGATE_ARROW => {
-                waiting.push(super::replies::batch(&Arc::new(arrow::datatypes::Schema::empty()), Vec::new(), 1)?)?;
-                let begin = frames.bytes(&Piece::Begin(Key::none()))?;
-                let pieces = [begin, frames.bytes(&Piece::End)?, NO_MORE.to_be_bytes().to_vec()];
-                let input: Input = stream::iter(pieces.map(Ok)).boxed();
-                input
-            }
             None => return Ok(stream::empty().boxed()),
         };
         let context = TaskContext::of_partition(place.partition);
@@ -175,12 +169,10 @@ impl AggregateGroups {
 
 /// The key of the first row, in memory of its own.
 fn key_of(batch: &RecordBatch, width: usize) -> Result<RecordBatch> {
-    let key = batch.project(&(0..width).collect::<Vec<_>>());
-    let key = key.and_then(|keys| take_record_batch(&keys.slice(0, 1), &UInt32Array::from(vec![0])));
-    match key {
-        // Without columns nothing is taken.
-        Ok(key) if key.num_rows() == 1 => Ok(key),
-        Ok(_) => super::replies::batch(&Arc::new(arrow::datatypes::Schema::empty()), Vec::new(), 1),
-        Err(error) => Err(Error::internal("the key of a group cannot be taken").caused_by(error)),
+    if width == 0 {
+        return super::replies::batch(&Arc::new(Schema::empty()), Vec::new(), 1);
     }
+    let keys = batch.project(&(0..width).collect::<Vec<_>>());
+    keys.and_then(|keys| take_record_batch(&keys.slice(0, 1), &UInt32Array::from(vec![0])))
+        .map_err(|error| Error::internal("the key of a group cannot be taken").caused_by(error))
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction};
 use datafusion::logical_expr::function::AccumulatorArgs;
@@ -24,6 +25,8 @@ pub(super) struct Call {
     /// For each argument its type, with what its column carries.
     pub(super) inputs: Vec<Field>,
     pub(super) runtime: PythonRuntime,
+    /// Whether it is an aggregate over a stream.
+    pub(super) on_stream: bool,
     /// The declared type under the function's name.
     output: FieldRef,
     signature: Signature,
@@ -55,7 +58,7 @@ pub(crate) fn call(runtime: PythonRuntime, function: PythonFunction, arguments: 
     let signature = Signature::one_of(vec![TypeSignature::VariadicAny, TypeSignature::Nullary], Volatility::Volatile);
     let (scalar, aggregate) = (function.is_scalar(), function.is_aggregate());
     let name = function.name.clone();
-    let call = Call { function: Arc::new(function), names, inputs, runtime, output, signature };
+    let call = Call { function: Arc::new(function), names, inputs, runtime, on_stream: false, output, signature };
     let expr = if scalar {
         Expr::ScalarFunction(ScalarFunction { func: Arc::new(ScalarUDF::from(ScalarCall(call))), args: arguments })
     } else if aggregate {
@@ -82,6 +85,34 @@ pub(super) fn scalar_call(expr: &Expr) -> Option<(&Call, &[Expr])> {
 /// Whether an expression is a call of a scalar function of a user.
 pub(crate) fn is_call(expr: &Expr) -> bool {
     scalar_call(expr).is_some()
+}
+
+/// Whether an expression calls a function of a user that is not deterministic.
+pub(crate) fn is_random(expr: &Expr) -> bool {
+    expr.exists(|part| Ok(scalar_call(part).is_some_and(|(call, _)| !call.function.deterministic))).unwrap_or(false)
+}
+
+/// Whether an expression calls a function of a user that gives one value for a group.
+pub(crate) fn has_aggregate(expr: &Expr) -> bool {
+    let is_call = |part: &Expr| matches!(part, Expr::AggregateFunction(function) if aggregate_call(&function.func).is_some());
+    expr.exists(|part| Ok(is_call(part))).unwrap_or(false)
+}
+
+/// An aggregate over a stream: a function of a user cannot go on from batch to batch, and the query that tries dies of that.
+pub(crate) fn over_stream(expr: Expr) -> Expr {
+    match expr {
+        Expr::Alias(mut alias) => {
+            alias.expr = Box::new(over_stream(*alias.expr));
+            Expr::Alias(alias)
+        }
+        Expr::AggregateFunction(mut function) => {
+            if let Some(call) = aggregate_call(&function.func) {
+                function.func = Arc::new(AggregateUDF::from(AggregateCall(Call { on_stream: true, ..call.clone() })));
+            }
+            Expr::AggregateFunction(function)
+        }
+        other => other,
+    }
 }
 
 /// The call behind an aggregate function, if it is a user's.

@@ -176,6 +176,9 @@ impl Pairs {
         let mut bytes = TWO_FRAMES.to_be_bytes().to_vec();
         for (rows, sent) in [left, right].iter().zip(&self.sent) {
             let mut encoder = Encoder::new(sent)?;
+            if rows.is_empty() {
+                bytes.extend(encoder.nothing()?);
+            }
             for batch in rows {
                 bytes.extend(encoder.rows(batch.columns(), batch.num_rows())?);
             }

@@ -45,7 +45,7 @@ use millstream_core::Result;
 use millstream_engine::custom::{Custom, Lower};
 use millstream_engine::{from_datafusion, to_datafusion};
 
-pub(crate) use call::{call, is_call};
+pub(crate) use call::{call, has_aggregate, is_call, is_random, over_stream};
 pub(crate) use cogroup::{CoGroup, cogroup};
 pub(crate) use frames::map;
 pub(crate) use groups::{Group, group};
@@ -125,7 +125,8 @@ impl Lower for Planned {
     }
 
     fn lower(&self, inputs: Vec<Arc<dyn ExecutionPlan>>, _: Vec<Arc<dyn PhysicalExpr>>) -> DfResult<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(PythonExec::try_new(self.0.clone(), inputs)?))
+        let order = inputs.first().and_then(|input| input.output_ordering().cloned());
+        Ok(Arc::new(PythonExec::try_new(self.0.clone(), inputs, order)?))
     }
 }
 
@@ -135,7 +136,8 @@ struct PythonExec {
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     distribution: InputDistributionRequirements,
     ordering: Vec<Option<OrderingRequirements>>,
-    keeps_order: bool,
+    /// The order of the input when the node was planned, which its rows keep.
+    given_order: Option<LexOrdering>,
     properties: Arc<PlanProperties>,
 }
 
@@ -146,10 +148,10 @@ impl Debug for PythonExec {
 }
 
 impl PythonExec {
-    fn try_new(program: Arc<dyn Program>, inputs: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Self> {
+    fn try_new(program: Arc<dyn Program>, inputs: Vec<Arc<dyn ExecutionPlan>>, given_order: Option<LexOrdering>) -> DfResult<Self> {
         let schema = program.schema().clone();
         let mut equivalence = EquivalenceProperties::new(schema);
-        let (distribution, ordering, partitioning, keeps_order) = match program.layout() {
+        let (distribution, ordering, partitioning) = match program.layout() {
             Layout::AsTheyAre { keeps_columns } => {
                 let input = inputs.first().ok_or_else(|| DataFusionError::Internal("a Python function has no input".to_owned()))?;
                 let mut partitioning = Partitioning::UnknownPartitioning(input.output_partitioning().partition_count());
@@ -157,7 +159,9 @@ impl PythonExec {
                     partitioning = input.output_partitioning().clone();
                     equivalence.add_orderings(input.output_ordering().cloned());
                 }
-                (InputDistributionRequirements::new(vec![Distribution::UnspecifiedDistribution]), vec![None], partitioning, true)
+                // A sort below is for the function, and one above must not be moved below: the columns are others there.
+                let ordering = given_order.clone().map(OrderingRequirements::from);
+                (InputDistributionRequirements::new(vec![Distribution::UnspecifiedDistribution]), vec![ordering], partitioning)
             }
             Layout::Grouped(groupings) => {
                 let mut spread = Vec::new();
@@ -175,11 +179,11 @@ impl PythonExec {
                     [Distribution::KeyPartitioned(_), _, ..] => InputDistributionRequirements::co_partitioned(spread),
                     _ => InputDistributionRequirements::new(spread),
                 };
-                (distribution, ordering, Partitioning::UnknownPartitioning(partitions), false)
+                (distribution, ordering, Partitioning::UnknownPartitioning(partitions))
             }
         };
         let properties = PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded);
-        Ok(PythonExec { program, inputs, distribution, ordering, keeps_order, properties: Arc::new(properties) })
+        Ok(PythonExec { program, inputs, distribution, ordering, given_order, properties: Arc::new(properties) })
     }
 }
 
@@ -224,7 +228,7 @@ impl ExecutionPlan for PythonExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![self.keeps_order; self.inputs.len()]
+        vec![false; self.inputs.len()]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -240,7 +244,7 @@ impl ExecutionPlan for PythonExec {
         inputs: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(PythonExec::try_new(self.program.clone(), inputs)?))
+        Ok(Arc::new(PythonExec::try_new(self.program.clone(), inputs, self.given_order.clone())?))
     }
 
     fn with_new_children(self: Arc<Self>, inputs: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {

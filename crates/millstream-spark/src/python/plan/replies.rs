@@ -130,10 +130,16 @@ pub(super) fn columns(reply: Reply, declared: &Fields, operation: &str) -> Resul
     adopted(arrow_of(reply)?.columns(), declared, operation)
 }
 
-/// The rows of an answer that is one structure.
+/// The rows of an answer that is one structure. Columns after those that were declared are passed over.
 pub(super) fn frame(reply: Reply, schema: &SchemaRef, operation: &str) -> Result<RecordBatch> {
     let answer = arrow_of(reply)?;
-    let columns = adopted(parts(&answer)?.columns(), schema.fields(), operation)?;
+    let given = parts(&answer)?.columns();
+    let Some(given) = given.get(..schema.fields().len()) else {
+        let message = format!("{operation} gives {} columns where {} were declared", given.len(), schema.fields().len());
+        return Err(Error::invalid("PYTHON_RESULT_MISMATCH", message));
+    };
+    let columns = adopted(given, schema.fields(), operation)
+        .map_err(|error| Error::invalid("UNSUPPORTED_CALL.WITHOUT_SUGGESTION", error.message()).with_sqlstate("0A000"))?;
     batch(schema, columns, answer.num_rows())
 }
 

@@ -27,11 +27,6 @@ pub(super) enum Piece {
 pub(super) struct Key(Option<OwnedRow>);
 
 impl Key {
-    /// The key of all rows.
-    pub(super) fn none() -> Key {
-        Key(None)
-    }
-
     /// How the group of this key is sorted against that of another of the same columns.
     pub(super) fn order(&self, other: &Key) -> Ordering {
         match (&self.0, &other.0) {

@@ -16,7 +16,6 @@ use millstream_core::{Error, Result};
 use super::{DEPTH, Id, Value};
 use crate::functions::cast::decimal::Digits;
 use crate::functions::cast::push_double;
-use crate::functions::faults;
 
 /// Values under a type; those that are not there are null.
 pub(super) fn column(values: &[Value], ids: &[Option<Id>], field: &Field) -> Result<ArrayRef> {
@@ -103,13 +102,19 @@ impl<'a> Column<'a> {
                 continue;
             };
             let fits = Digits::parse(text).and_then(|digits| digits.to_decimal(precision, scale));
-            unscaled.push(Some(fits.ok_or_else(|| faults::out_of_range(text, precision, scale))?));
+            unscaled.push(Some(fits.ok_or_else(|| {
+                let message = format!("The {text} rounded half up from {text} cannot be represented as Decimal({precision}, {scale}).");
+                Error::invalid("NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION", message).with_sqlstate("22003")
+            })?));
         }
         let decimals = Decimal128Array::from_iter(unscaled).with_precision_and_scale(precision, scale).map_err(misfit)?;
         Ok(Arc::new(decimals))
     }
 
     fn lists(&self, element: &Arc<Field>, depth: usize) -> Result<ArrayRef> {
+        if self.each().any(|value| matches!(value, Some(Value::Bytes(_)))) {
+            return self.bytes_as_lists(element, depth);
+        }
         let (mut lengths, mut items, mut there) = (Vec::new(), Vec::new(), Vec::new());
         for value in self.each() {
             match value {
@@ -128,6 +133,23 @@ impl<'a> Column<'a> {
         let element = relaxed(element, &values);
         let list = ListArray::try_new(element, OffsetBuffer::from_lengths(lengths), values, nulls(there)).map_err(misfit)?;
         Ok(Arc::new(list))
+    }
+
+    /// Lists, where bytes are lists of numbers.
+    fn bytes_as_lists(&self, element: &Arc<Field>, depth: usize) -> Result<ArrayRef> {
+        let mut values = self.values.to_vec();
+        let mut ids = Vec::with_capacity(self.ids.len());
+        for (id, value) in self.ids.iter().zip(self.each()) {
+            let Some(Value::Bytes(bytes)) = value else {
+                ids.push(*id);
+                continue;
+            };
+            let first = values.len();
+            values.extend(bytes.iter().map(|byte| Value::Int(i64::from(byte.cast_signed()))));
+            values.push(Value::List((first..first + bytes.len()).collect()));
+            ids.push(Some(values.len() - 1));
+        }
+        Column { values: &values, ids: &ids }.lists(element, depth)
     }
 
     fn maps(&self, entries: &Arc<Field>, sorted: bool, depth: usize) -> Result<ArrayRef> {
