@@ -32,7 +32,7 @@ def table(path):
     delta = DeltaTable(path)
     rows = delta.to_pyarrow_table().to_pylist()
     lines = sorted(json.dumps(plain(row), sort_keys=True) for row in rows)
-    columns = {field.name: str(field.type).strip('PrimitiveType()"') for field in delta.schema().fields}
+    columns = {field.name: json.loads(field.type.to_json()) for field in delta.schema().fields}
     return {
         "columns": columns,
         "partitioned_by": delta.metadata().partition_columns,
