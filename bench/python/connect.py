@@ -107,6 +107,8 @@ def queries(remote, count, server=None):
     results["range(1).count()"] = timed(lambda: spark.range(1).count(), count)
     results["the call ExecutePlan"] = timed(lambda: list(stub.ExecutePlan(request)), count)
     results["conf.get"] = timed(lambda: spark.conf.get("spark.sql.ansi.enabled"), count)
+    # Before its server is gone: a client tries for ten minutes to release what it had.
+    spark.stop()
     return results
 
 
