@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::process::{Outcome, cargo, fail, root, run, target_dir};
-use crate::python;
 use crate::server::Server;
+use crate::{packages, python};
 
-const USAGE: &str = "clients takes nothing, --full, or --only with names of parts separated by commas: pyspark, rust, faults, load";
+const USAGE: &str = "clients takes nothing, --full, or --only with names of parts separated by commas: pyspark, rust, secure, faults, load";
 
 /// The parts, in the order in which they run.
-const PARTS: [&str; 4] = ["pyspark", "rust", "faults", "load"];
+const PARTS: [&str; 5] = ["pyspark", "rust", "secure", "faults", "load"];
 
 /// Runs every client, or the parts that `args` name; `--full` does as much as the figures that are quoted.
 pub fn clients(args: &[String]) -> Outcome {
@@ -32,6 +32,10 @@ pub fn clients(args: &[String]) -> Outcome {
         match part {
             "pyspark" => pyspark()?,
             "rust" => rust()?,
+            "secure" => {
+                packages::openssl()?;
+                script("connect_secure.py", false)?;
+            }
             "faults" => script("connect_faults.py", full)?,
             _ => script("connect_load.py", full)?,
         }

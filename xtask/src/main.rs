@@ -33,7 +33,7 @@ cargo xtask <task>
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
   torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
   conformance  recorded behaviour of Spark against our server: [-k TEXT] [--write]
-  clients   PySpark 4.0 to 4.3 and the Rust client, kills and load: [--full] [--only pyspark,rust,faults,load]
+  clients   PySpark 4.0 to 4.3 and the Rust client, TLS and tokens, kills and load: [--full] [--only pyspark,rust,secure,faults,load]
   interop   hand a query from Spark to Millstream and back
   examples  the PySpark programs on our server, their tables compared with Spark's: [--with-spark] [--record]
   bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]; or `bench connect [--quick] [--no-spark]`

@@ -45,6 +45,12 @@ pub fn native() -> Outcome {
     )
 }
 
+/// The program that makes certificates for tests.
+pub fn openssl() -> Outcome {
+    let works = || Command::new("openssl").arg("version").output().is_ok_and(|output| output.status.success());
+    ensure(works, &["openssl"], "Certificates are made with openssl: install it")
+}
+
 /// A Java for real Spark.
 pub fn java() -> Outcome {
     let works = || Command::new("java").arg("-version").output().is_ok_and(|output| output.status.success());

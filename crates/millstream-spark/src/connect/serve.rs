@@ -83,6 +83,8 @@ pub async fn serve(host: Arc<dyn Host>, listener: TcpListener, options: ServeOpt
         .initial_stream_window_size(Some(STREAM_WINDOW))
         .initial_connection_window_size(Some(CONNECTION_WINDOW));
     if let Some((certificates, key)) = &options.tls {
+        // Where several providers of cryptography are compiled in, rustls does not choose. An error says that one was chosen before.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let tls = ServerTlsConfig::new().identity(Identity::from_pem(certificates, key));
         server = server.tls_config(tls).map_err(|error| {
             Error::invalid("INVALID_CERTIFICATE", "the certificate and its key cannot be used: both must be PEM and belong together")
