@@ -54,7 +54,6 @@ pub(crate) fn is_builtin(name: &str) -> bool {
         || CASTS.iter().any(|(cast, _)| *cast == name)
         || SPECIAL.contains(&name)
         || CLAUSES.contains(&name)
-        || TIME_FUNCTIONS.contains(&name)
         || super::window::is_window_function(name)
 }
 
