@@ -18,7 +18,7 @@ use super::relation::{Analyzer, Node};
 use crate::python::plan::Group;
 use crate::python::state::{Frame, PythonGroupFunction, PythonProcessor};
 use crate::python::{PythonFunction, kind};
-use crate::types::{from_proto, parse_schema, schema_from_json};
+use crate::types::{columns_from_proto, parse_schema, schema_from_json};
 
 impl Analyzer<'_> {
     /// `groupBy(…).applyInPandasWithState(…)`.
@@ -108,10 +108,8 @@ fn schema(text: &str) -> Result<Fields> {
 /// The columns that a processor has declared to give.
 fn results(function: &PythonFunction, info: &TransformWithStateInfo) -> Result<Fields> {
     match &info.output_schema {
-        Some(declared) => match from_proto(declared)?.data_type() {
-            DataType::Struct(fields) => Ok(fields.clone()),
-            _ => Err(Error::invalid("INVALID_PLAN_INPUT", "the rows of a processor are structures").with_sqlstate("42000")),
-        },
+        Some(declared) => columns_from_proto(declared)?
+            .ok_or_else(|| Error::invalid("INVALID_PLAN_INPUT", "the rows of a processor are structures").with_sqlstate("42000")),
         None => function.columns().cloned(),
     }
 }

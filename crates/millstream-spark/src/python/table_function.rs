@@ -1,6 +1,6 @@
 //! A table function of a user, and what its own `analyze` says of a call.
 
-use arrow::datatypes::{DataType, Field, Fields, Schema};
+use arrow::datatypes::{Field, Fields, Schema};
 use millstream_core::{Error, Result};
 use prost::bytes::Bytes;
 use spark_connect_proto::CommonInlineUserDefinedTableFunction;
@@ -8,7 +8,7 @@ use spark_connect_proto::common_inline_user_defined_table_function::Function;
 
 use super::protocol::{END_OF_STREAM, EXCEPTION_THROWN, read_bytes, read_exactly, read_int, read_text};
 use super::runtime::PythonRuntime;
-use crate::types::{from_proto, schema_from_json, schema_to_json};
+use crate::types::{columns_from_proto, schema_from_json, schema_to_json};
 
 /// PySpark's worker for `analyze`.
 const MODULE: &str = "pyspark.sql.worker.analyze_udtf";
@@ -53,18 +53,9 @@ impl TableFunction {
 
 /// The columns of a declared type: a structure, or a schema as text.
 fn columns_of(declared: &spark_connect_proto::DataType, name: &str) -> Result<Fields> {
-    if let Some(spark_connect_proto::data_type::Kind::Unparsed(text)) = &declared.kind
-        && let Ok(schema) = crate::types::parse_schema(&text.data_type_string)
-    {
-        return Ok(schema.fields().clone());
-    }
-    match from_proto(declared)?.data_type() {
-        DataType::Struct(fields) => Ok(fields.clone()),
-        other => Err(Error::invalid(
-            "UDTF_RETURN_TYPE_NOT_STRUCT",
-            format!("the table function '{name}' must give a structure and not {}", crate::types::ddl_type(other)),
-        )),
-    }
+    columns_from_proto(declared)?.ok_or_else(|| {
+        Error::invalid("UDTF_RETURN_TYPE_NOT_STRUCT", format!("the table function '{name}' must give a structure"))
+    })
 }
 
 /// An argument of a call as `analyze` is told it.
@@ -177,6 +168,8 @@ fn type_json(field: &Field) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::DataType;
+
     use super::*;
 
     #[test]

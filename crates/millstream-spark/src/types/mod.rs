@@ -30,7 +30,7 @@ pub use ddl::{parse_data_type, parse_field_type, parse_schema};
 pub use interval::{CalendarInterval, parse_fixed_ms, parse_interval};
 pub use json::{schema_from_json, schema_to_json};
 pub use names::{ddl_type, quote, simple_name, simple_name_of, to_ddl};
-pub use proto::{from_proto, struct_to_proto, to_proto};
+pub use proto::{columns_from_proto, from_proto, struct_to_proto, to_proto};
 
 pub use millstream_core::variant::{VARIANT, data_type as variant};
 

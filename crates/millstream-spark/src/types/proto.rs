@@ -92,6 +92,22 @@ pub fn from_proto(data_type: &proto::DataType) -> Result<Field> {
     Ok(Field::new("", arrow, true).with_metadata(metadata))
 }
 
+/// The columns of a structure that a client declares, as a type or as text: `k STRING, n BIGINT`. `None` for another type.
+///
+/// # Errors
+/// As [`from_proto`].
+pub fn columns_from_proto(declared: &proto::DataType) -> Result<Option<Fields>> {
+    if let Some(Kind::Unparsed(text)) = &declared.kind
+        && let Ok(schema) = super::parse_schema(&text.data_type_string)
+    {
+        return Ok(Some(schema.fields));
+    }
+    match from_proto(declared)?.data_type() {
+        DataType::Struct(fields) => Ok(Some(fields.clone())),
+        _ => Ok(None),
+    }
+}
+
 fn from_boxed(data_type: Option<&proto::DataType>) -> Result<Field> {
     from_proto(data_type.unwrap_or(&proto::DataType::default()))
 }
