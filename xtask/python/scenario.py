@@ -2,10 +2,12 @@
 
 import argparse
 import faulthandler
+import os
 import pathlib
 import shutil
 import sys
 import time
+import traceback
 
 
 class Setting:
@@ -42,9 +44,21 @@ def run(scenarios, description):
         began = time.monotonic()
         # A hang shows where it is.
         faulthandler.dump_traceback_later(1200, exit=True)
-        scenarios[name](Setting(arguments.binary, folder, arguments.full))
+        try:
+            scenarios[name](Setting(arguments.binary, folder, arguments.full))
+        except BaseException:  # noqa: BLE001 - told, and the end of the script
+            traceback.print_exc()
+            end(1)
         faulthandler.cancel_dump_traceback_later()
         print(f"{name}: held, {time.monotonic() - began:.0f} s", flush=True)
+    end(0)
+
+
+def end(code):
+    """Ends at once: threads of clients may try for ten minutes to release what a killed server had for them."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def wait_until(what, holds, seconds):

@@ -100,7 +100,7 @@ pub enum StateKind {
 }
 
 impl StateKind {
-    fn suffix(self) -> &'static str {
+    pub(crate) fn suffix(self) -> &'static str {
         match self {
             StateKind::Changes => "changes",
             StateKind::Snapshot => "snapshot",
@@ -332,13 +332,14 @@ impl Checkpoint {
         self.shared.record(&self.shared.layout.record(Log::Commits, batch_id), |bytes| commits::decode(bytes)).await
     }
 
-    /// Makes a file of state about `batch_id` durable, under a name that no other file has. It counts once a commit record names it.
+    /// Makes a file of state about `batch_id` durable, with entries of these key groups (the first, and the one after the last), under a name that
+    /// no other file has. It counts once a commit record names it.
     ///
     /// # Errors
     /// `STALE_EPOCH` when a later run has opened the checkpoint, and those of the store.
-    pub async fn write_state(&self, batch_id: u64, kind: StateKind, bytes: Vec<u8>) -> Result<StateFile> {
+    pub async fn write_state(&self, batch_id: u64, kind: StateKind, key_groups: (u16, u16), bytes: Vec<u8>) -> Result<StateFile> {
         let name = format!("{batch_id}_{}.{}", self.shared.options.ids.next(), kind.suffix());
-        let file = StateFile::of(name, &bytes, (0, KEY_GROUPS));
+        let file = StateFile::of(name, &bytes, key_groups);
         let path = self.shared.layout.state().join(file.name.as_str());
         crash::point("state.before");
         let bytes = Bytes::from(bytes);
@@ -470,10 +471,9 @@ impl Shared {
 pub(crate) async fn read_state(objects: &Objects, layout: &Layout, file: &StateFile) -> Result<Bytes> {
     let path = layout.state().join(file.name.as_str());
     let Some(bytes) = objects.read(&path).await? else {
-        let snapshot = file.name.ends_with(StateKind::Snapshot.suffix());
         return Err(Error::new(
             ErrorKind::CheckpointIncompatible,
-            if snapshot {
+            if file.is_snapshot() {
                 "CANNOT_LOAD_STATE_STORE.CANNOT_READ_MISSING_SNAPSHOT_FILE"
             } else {
                 "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"

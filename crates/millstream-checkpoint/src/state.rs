@@ -4,12 +4,14 @@
 //! batch names the ones that count. A file that no retained commit names is garbage.
 
 pub mod blocks;
+pub mod key;
+pub mod store;
 
 use millstream_core::recovery::CommitRecord;
 use millstream_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::facts;
+use crate::{StateKind, facts};
 
 /// The fact that is the manifest.
 const FIELD: &str = "state";
@@ -33,6 +35,11 @@ impl StateFile {
     /// A file called `name` with `bytes` in it.
     pub fn of(name: impl Into<String>, bytes: &[u8], key_groups: (u16, u16)) -> StateFile {
         StateFile { name: name.into(), length: bytes.len() as u64, crc32c: crc32c::crc32c(bytes), key_groups }
+    }
+
+    /// Whether it is of a snapshot.
+    pub fn is_snapshot(&self) -> bool {
+        self.name.ends_with(StateKind::Snapshot.suffix())
     }
 
     /// The batch that its name says it is about.

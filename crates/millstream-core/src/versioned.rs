@@ -17,10 +17,10 @@ use crate::options::Options;
 use crate::sink::Sink;
 use crate::source::Table;
 
-/// The column of [`VersionedTable::read`] with the position of a row's file in [`VersionedTable::files`], an unsigned 32-bit integer.
+/// The column of [`VersionedTable::read`] with the position of a row's file in [`VersionedTable::files`], a 32-bit integer.
 pub const FILE: &str = "__millstream_file";
 
-/// The column of [`VersionedTable::read`] with the position of a row in its file, an unsigned 64-bit integer. It comes after [`FILE`].
+/// The column of [`VersionedTable::read`] with the position of a row in its file, a 64-bit integer. It comes after [`FILE`].
 pub const ROW: &str = "__millstream_row";
 
 /// The column of rows for a sink of changed rows that tells what became of each, see [`RowChange`]; an 8-bit integer.

@@ -21,7 +21,8 @@ pub mod stateful;
 
 pub use datafusion_error::{from_datafusion, to_datafusion};
 pub use expectation::{Expectation, OnViolation};
-pub use query::{QueryEvent, QueryListener, QueryRequest, QuerySettings, QueryStatus, StreamingQuery};
+pub use millstream_checkpoint::state::store::StoreKind;
+pub use query::{QueryEvent, QueryListener, QueryRequest, QuerySettings, QueryStatus, StateSettings, StreamingQuery};
 pub use session::{ActiveQueries, Rows, Session, SessionOptions};
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::expectation::{Checks, Expectation, ExpectationExec};
 use crate::observe::{self, Observed};
 use crate::relation::{BoundRelation, BoundSource, Input, StreamRelation, TableRelation};
 use crate::scan::{QuarantineSlot, SplitFeed, Volume};
-use crate::stateful::{Bind, TimeFlow, Watermark, allowed, rewrite};
+use crate::stateful::{Bind, Placement, TimeFlow, Watermark, allowed, rewrite};
 use crate::{from_datafusion, to_datafusion};
 
 /// A query's plan, built once, with the handles through which each batch is fed into it.
@@ -88,6 +88,8 @@ pub(crate) struct Preparation<'a> {
     pub(crate) mode: OutputMode,
     /// Whether stateful operators have watermarks of their own.
     pub(crate) propagate: bool,
+    /// Where stateful operators are.
+    pub(crate) placement: Placement,
     /// The log of the source at an index, or of a named source.
     pub(crate) log: &'a (dyn Fn(&str) -> Arc<dyn SourceLog> + Sync),
 }
@@ -147,7 +149,7 @@ pub(crate) async fn prepare(plan: LogicalPlan, preparation: Preparation<'_>) -> 
         .data;
 
     let checks = Checks::compile(preparation.expectations, plan.schema(), preparation.state)?;
-    let bind = Arc::new(Bind::new(preparation.mode, preparation.propagate));
+    let bind = Arc::new(Bind::new(preparation.mode, preparation.propagate, preparation.placement));
     let bound = streaming.then(|| over_streams(preparation.state, bind.clone()));
     let state = bound.as_ref().unwrap_or(preparation.state);
     let optimized = state.optimize(&plan).map_err(from_datafusion)?;

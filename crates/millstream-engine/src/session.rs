@@ -32,7 +32,7 @@ use crate::plan::{Preparation, PreparedPlan, is_streaming, prepare};
 use crate::query::{Launch, Launched, QueryListener, QueryRequest, StreamingQuery, launch};
 use crate::relation::{Input, StreamRelation, TableRelation};
 use crate::runner::{BatchRunner, LocalRunner};
-use crate::stateful::StatefulPlanner;
+use crate::stateful::{Placement, StatefulPlanner};
 
 /// Settings of a session.
 #[derive(Clone, Debug)]
@@ -364,6 +364,7 @@ impl Session {
             output: None,
             mode,
             propagate: true,
+            placement: Placement::alone(),
             log: &|_| Arc::new(MemorySourceLog::default()),
         };
         prepare(plan, preparation).await

@@ -5,13 +5,15 @@
 //! { length u32 | CRC32C u32 | payload } …     little-endian; the CRC is that of the payload
 //! ```
 //!
-//! The first block is JSON: the batch, and for each following block the operator, the table, whether its rows are put or removed, and how many
-//! there are. Each following block is an Arrow IPC stream with the columns of the table's key (`k0_…`), the number that tells the values of
+//! The first block is JSON: the batch, and for each following block the operator, the table, whether its rows are put or removed, which key groups
+//! they are in (all, where it does not say), and how many there are. Each following block is an Arrow IPC stream with the columns of the table's key (`k0_…`), the number that tells the values of
 //! one key apart (`sub`), and the columns of the value (`v0_…`); removals have no value. Rows are put before any is removed, and a key occurs
 //! at most once in a file of changes.
 
 use millstream_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
+
+use crate::KEY_GROUPS;
 
 const MAGIC: &[u8] = b"MSTATE1\n";
 
@@ -34,6 +36,8 @@ pub struct Section {
     pub table: String,
     /// What happens to the rows.
     pub change: Change,
+    /// The key groups that the rows are in: the first, and the one after the last.
+    pub key_groups: (u16, u16),
     /// How many there are.
     pub rows: u64,
     /// They, as an Arrow IPC stream.
@@ -51,7 +55,17 @@ struct Listed {
     operator: usize,
     table: String,
     change: Change,
+    #[serde(rename = "keyGroups", default = "all_groups", skip_serializing_if = "are_all")]
+    key_groups: (u16, u16),
     rows: u64,
+}
+
+fn all_groups() -> (u16, u16) {
+    (0, KEY_GROUPS)
+}
+
+fn are_all(groups: &(u16, u16)) -> bool {
+    *groups == all_groups()
 }
 
 /// The bytes of a file about `batch`.
@@ -63,6 +77,7 @@ pub fn encode(batch: u64, sections: &[Section]) -> Result<Vec<u8>> {
         operator: section.operator,
         table: section.table.clone(),
         change: section.change,
+        key_groups: section.key_groups,
         rows: section.rows,
     });
     let header = Header { batch, sections: listed.collect() };
@@ -101,7 +116,8 @@ pub fn decode(name: &str, bytes: &[u8]) -> Result<(u64, Vec<Section>)> {
     let mut sections = Vec::with_capacity(header.sections.len());
     for listed in header.sections {
         let payload = block(name, &mut rest)?.to_vec();
-        sections.push(Section { operator: listed.operator, table: listed.table, change: listed.change, rows: listed.rows, payload });
+        let Listed { operator, table, change, key_groups, rows } = listed;
+        sections.push(Section { operator, table, change, key_groups, rows, payload });
     }
     if !rest.is_empty() {
         return Err(damaged(name, "it goes on after its end"));
@@ -144,6 +160,7 @@ mod tests {
             operator,
             table: "left".into(),
             change,
+            key_groups: if operator == 7 { (64, 128) } else { all_groups() },
             rows: payload.len() as u64,
             payload: payload.to_vec(),
         };

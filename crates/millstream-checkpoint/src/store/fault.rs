@@ -207,6 +207,8 @@ pub enum Hit {
     Nth(u64),
     /// The first so many.
     First(u64),
+    /// The nth, counted from 1, and all after it: the store is gone from then on.
+    From(u64),
     /// All of them.
     Every,
 }
@@ -302,6 +304,7 @@ impl Script {
             let due = match rule.hit {
                 Hit::Nth(n) => rule.seen == n,
                 Hit::First(n) => rule.seen <= n,
+                Hit::From(n) => rule.seen >= n,
                 Hit::Every => true,
             };
             if due && struck.is_none() {

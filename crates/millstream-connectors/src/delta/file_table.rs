@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -26,7 +26,7 @@ pub(super) struct FileTable {
 
 impl FileTable {
     pub(super) fn new(log: TableLog, table: Arc<TableSchema>, files: Vec<(usize, Arc<Add>)>) -> Self {
-        let places = [Field::new(FILE, DataType::UInt32, false), Field::new(ROW, DataType::UInt64, false)].map(Arc::new);
+        let places = [Field::new(FILE, DataType::Int32, false), Field::new(ROW, DataType::Int64, false)].map(Arc::new);
         let schema = Arc::new(Schema::new(table.arrow.fields().iter().cloned().chain(places).collect::<Vec<_>>()));
         FileTable { log, table, schema, files }
     }
@@ -40,7 +40,7 @@ impl Table for FileTable {
 
     async fn scan(&self) -> Result<Vec<Arc<dyn Split>>> {
         let split = |(position, add): &(usize, Arc<Add>)| -> Result<Arc<dyn Split>> {
-            let position = u32::try_from(*position).map_err(|error| Error::internal("a table has too many files").caused_by(error))?;
+            let position = i32::try_from(*position).map_err(|error| Error::internal("a table has too many files").caused_by(error))?;
             let inner = DeltaSplit::new(self.log.clone(), self.table.clone(), add.clone());
             Ok(Arc::new(FileSplit { inner, schema: self.schema.clone(), position }))
         };
@@ -53,7 +53,7 @@ impl Table for FileTable {
 struct FileSplit {
     inner: DeltaSplit,
     schema: SchemaRef,
-    position: u32,
+    position: i32,
 }
 
 impl Split for FileSplit {
@@ -77,14 +77,14 @@ impl Split for FileSplit {
         let wanted = context.projection.clone();
         let inner = ReadContext { projection: wanted.iter().copied().filter(|index| *index < own).collect(), ..context };
         let position = self.position;
-        let mut first = 0_u64;
+        let mut first = 0_i64;
         let rows = self.inner.read(inner);
         rows.map(move |batch| {
             let batch = batch?;
             let mut given = batch.columns().iter();
-            let next = first + batch.num_rows() as u64;
-            let file: ArrayRef = Arc::new(UInt32Array::from_value(position, batch.num_rows()));
-            let row: ArrayRef = Arc::new(UInt64Array::from_iter_values(first..next));
+            let next = first + batch.num_rows() as i64;
+            let file: ArrayRef = Arc::new(Int32Array::from_value(position, batch.num_rows()));
+            let row: ArrayRef = Arc::new(Int64Array::from_iter_values(first..next));
             first = next;
             let column = |index: &usize| match index.checked_sub(own) {
                 None => given.next().cloned(),

@@ -7,11 +7,10 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
-use millstream_checkpoint::state::StateFile;
-use millstream_checkpoint::{Checkpoint, StateKind};
+use millstream_checkpoint::Checkpoint;
 use millstream_core::lateness::Tally;
 use millstream_core::offset::Offset;
-use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Sink};
+use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Part, Sink};
 use millstream_core::source::Split;
 use millstream_core::watermark::Watermarks;
 use millstream_core::{Clock, Error, Result, crash};
@@ -30,7 +29,7 @@ use crate::plan::PreparedPlan;
 use crate::relation::Input;
 use crate::runner::BatchRunner;
 use crate::scan::SplitFeed;
-use crate::stateful::{LateRows, changes, late_rows_schema, unread_inputs};
+use crate::stateful::{BatchChanges, LateRows, Uploaded, changes, late_rows_schema, unread_inputs, upload};
 
 /// The rows that the running batch has read so far, readable while it runs.
 #[derive(Debug, Default)]
@@ -85,11 +84,14 @@ pub(super) struct BatchOutcome {
     pub(super) quarantined: std::collections::BTreeMap<String, u64>,
     pub(super) expectations: std::collections::BTreeMap<String, millstream_core::progress::ExpectationProgress>,
     pub(super) observed: std::collections::BTreeMap<String, Value>,
-    /// The files of state that the batch made durable.
-    pub(super) state: Vec<StateFile>,
+    /// What the batch changed in state, on its way to the checkpoint.
+    pub(super) state: Option<Upload>,
     /// Rows by how far behind they were, and those that were late: by source and partition.
     pub(super) lateness: Vec<(Option<usize>, Option<String>, Tally)>,
 }
+
+/// Gives what a batch did to state, once it is durable.
+pub(super) type Upload = JoinHandle<Result<Uploaded>>;
 
 impl BatchRun {
     /// Runs a batch up to and including the sink's commit. `planned` completes when `offsets/N` is durable: computing overlaps with it,
@@ -121,7 +123,7 @@ impl BatchRun {
         let sink: Arc<dyn Sink> = if written { Arc::new(Discard) } else { self.sink.clone() };
 
         let mut outcome = BatchOutcome::default();
-        let mut quarantine = BatchQuarantine::open(self.quarantine.clone(), &info);
+        let quarantine = BatchQuarantine::open(self.quarantine.clone(), &info);
         self.feed(batch, &quarantine, &mut outcome).await?;
         timer.lap("getBatch");
         self.plan.time.set(batch.timestamp_ms);
@@ -152,25 +154,36 @@ impl BatchRun {
             input.quarantine.set(Arc::new(millstream_core::quarantine::Discard));
         }
         self.plan.flow.send_late_rows(None);
-        let (parts, state) = computed?;
+        let (parts, state) = computed.inspect_err(|_| self.plan.flow.give_up())?;
         crash::point("batch.computed");
-
-        let waited = self.clock.monotonic_ns();
-        // Neither is visible yet, so they need not wait for each other.
-        let made_durable = match state {
-            Some(bytes) => futures::try_join!(durable(planned), self.checkpoint.write_state(batch.id, StateKind::Changes, bytes))
-                .map(|((), file)| vec![file]),
-            None => durable(planned).await.map(|()| Vec::new()),
-        };
-        match made_durable {
-            Ok(files) => outcome.state = files,
-            Err(error) => {
-                sink.abort(&info, parts).await;
-                return Err(error);
+        // Not visible, so it need not wait for anything, nor anything for it before the commit record.
+        let mut state = state.map(|changes| upload(&self.checkpoint, changes));
+        let visible = self.make_visible((&sink, &info, parts), (quarantine, late_rows), (planned, cancel, timer), &mut outcome).await;
+        if let Err(error) = visible {
+            // No write of this run may be under way when the query has ended.
+            if let Some(state) = &mut state {
+                let _ = state.await;
             }
+            return Err(error);
+        }
+        outcome.state = state;
+        Ok(outcome)
+    }
+
+    /// Waits until the plan of the batch is durable, and with it everything of earlier batches; then commits.
+    async fn make_visible(
+        &self,
+        (sink, info, parts): (&Arc<dyn Sink>, &Arc<BatchInfo>, Vec<Part>),
+        (mut quarantine, late_rows): (BatchQuarantine, Option<SideTable>),
+        (planned, cancel, timer): (&mut JoinHandle<Result<()>>, &CancellationToken, &mut Timer),
+        outcome: &mut BatchOutcome,
+    ) -> Result<()> {
+        let waited = self.clock.monotonic_ns();
+        if let Err(error) = durable(planned).await {
+            sink.abort(info, parts).await;
+            return Err(error);
         }
         timer.wait(self.clock.monotonic_ns().saturating_sub(waited));
-
         quarantine.commit().await?;
         if let Some(late_rows) = late_rows {
             late_rows.commit().await?;
@@ -188,9 +201,9 @@ impl BatchRun {
         outcome.lateness = self.plan.flow.lateness();
         outcome.expectations = self.plan.checks.counts();
         outcome.observed = self.plan.observed()?.iter().map(|observed| (observed.name.clone(), (self.describe)(observed))).collect();
-        outcome.committed = self.interruptible(sink.commit(&info, parts), cancel).await?;
+        outcome.committed = self.interruptible(sink.commit(info, parts), cancel).await?;
         timer.lap("addBatch");
-        Ok(outcome)
+        Ok(())
     }
 
     /// Waits for work of the sink, which is told when the query is asked to stop meanwhile.
@@ -208,13 +221,29 @@ impl BatchRun {
 
     /// What the batch changed in state, once all of its input has been read: a join with an empty table does not look at its other side, but
     /// time passes there and state grows.
-    async fn completed(&self, plan: &Arc<dyn ExecutionPlan>, info: &Arc<BatchInfo>, cancel: &CancellationToken) -> Result<Option<Vec<u8>>> {
+    async fn completed(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        info: &Arc<BatchInfo>,
+        cancel: &CancellationToken,
+    ) -> Result<Option<BatchChanges>> {
+        self.settled(cancel).await?;
         for unread in unread_inputs(plan) {
             let info = Arc::new(BatchInfo { schema: unread.schema(), ..info.as_ref().clone() });
             self.runner.run(unread, self.context.clone(), Arc::new(Discard), info, cancel.clone()).await?;
         }
+        self.settled(cancel).await?;
         self.plan.flow.operators.iter().try_for_each(|operator| operator.ensure_finished()).map_err(from_datafusion)?;
-        if self.plan.flow.operators.is_empty() { Ok(None) } else { changes(&self.plan.flow, info.batch_id) }
+        Ok((!self.plan.flow.operators.is_empty()).then(|| changes(&self.plan.flow, info.batch_id)))
+    }
+
+    /// Waits for the tasks whose rows the plan did not take to the end.
+    async fn settled(&self, cancel: &CancellationToken) -> Result<()> {
+        tokio::select! {
+            biased;
+            settled = self.plan.flow.settle() => settled,
+            () = cancel.cancelled() => Err(Error::cancelled()),
+        }
     }
 
     /// Opens the table of late rows, where there is one, and tells the operators.

@@ -13,12 +13,12 @@ use millstream_core::watermark::{Policy, Tracker, Watermarks};
 use millstream_core::{Clock, Error, ReadLimit, Result, Trigger, crash};
 use tokio::task::JoinHandle;
 
-use super::batch::{BatchOutcome, BatchPlan, BatchRun, durable};
+use super::batch::{BatchOutcome, BatchPlan, BatchRun, Upload, durable};
 use super::event_time::EventTimeFacts;
 use super::launch::FINGERPRINT;
 use super::report::{Timer, TriggerFacts, report};
 use super::{QueryEvent, QueryListener, Shared, SourcePosition};
-use crate::stateful::Snapshots;
+use crate::stateful::StateLog;
 
 /// The option that says how several watermarks become one.
 const POLICY: &str = "spark.sql.streaming.multipleWatermarkPolicy";
@@ -47,7 +47,8 @@ pub(super) struct BatchLoop {
     pub(super) event_time: EventTimeFacts,
     /// How the query differs from the one that made the checkpoint, until that is told.
     pub(super) changes: Vec<String>,
-    pub(super) snapshots: Snapshots,
+    /// Which files of state count. Commits take turns with it.
+    pub(super) state: Arc<tokio::sync::Mutex<StateLog>>,
     /// Whether a batch without data runs when time has passed that closes something.
     pub(super) no_data_batches: bool,
     /// The commit of the last batch, which may become durable while the next one computes.
@@ -229,9 +230,8 @@ impl BatchLoop {
                 return Err(error);
             }
         };
-        let record = self.commit_record(&mut outcome, batch.timestamp_ms).await?;
-        self.pending_commit = Some(self.write_commit(id, record, batch.end.clone()));
-        self.snapshots.make_when_due(&self.run.plan.flow, &self.checkpoint, id);
+        let record = self.commit_record(&outcome, batch.timestamp_ms)?;
+        self.pending_commit = Some(self.write_commit(id, record, outcome.state.take(), batch.end.clone()));
         timer.lap("commitOffsets");
         let facts = TriggerFacts {
             run_id: self.shared.run_id,
@@ -276,8 +276,8 @@ impl BatchLoop {
         self.conf.get("spark.sql.shuffle.partitions").and_then(|partitions| partitions.parse().ok()).unwrap_or(200)
     }
 
-    /// What commits the batch that ran, and lets time go on.
-    async fn commit_record(&mut self, outcome: &mut BatchOutcome, timestamp_ms: i64) -> Result<CommitRecord> {
+    /// What commits the batch that ran, but for its state, and lets time go on.
+    fn commit_record(&mut self, outcome: &BatchOutcome, timestamp_ms: i64) -> Result<CommitRecord> {
         let flow = &self.run.plan.flow;
         let next_watermark_ms = match &mut self.tracker {
             Some(tracker) => {
@@ -289,9 +289,6 @@ impl BatchLoop {
             None => 0,
         };
         let mut record = CommitRecord { next_watermark_ms, extra: BTreeMap::new() };
-        if !flow.operators.is_empty() {
-            self.snapshots.commit(flow, std::mem::take(&mut outcome.state), &mut record).await?;
-        }
         if !flow.event_times.is_empty() {
             self.event_time.count(&outcome.lateness);
             self.event_time.put_into(&mut record)?;
@@ -302,12 +299,17 @@ impl BatchLoop {
         Ok(record)
     }
 
-    /// Makes `commits/N` durable in the background, and lets the sources follow.
-    fn write_commit(&self, id: u64, record: CommitRecord, end: Vec<Option<Offset>>) -> JoinHandle<Result<()>> {
-        let checkpoint = self.checkpoint.clone();
+    /// Makes `commits/N` durable in the background, once the batch's state is, and lets the sources follow.
+    fn write_commit(&self, id: u64, mut record: CommitRecord, state: Option<Upload>, end: Vec<Option<Offset>>) -> JoinHandle<Result<()>> {
+        let (checkpoint, log) = (self.checkpoint.clone(), self.state.clone());
         let sources: Vec<_> = self.run.plan.sources.iter().map(|bound| bound.source.clone()).collect();
         tokio::spawn(async move {
+            if let Some(state) = state {
+                let uploaded = state.await.map_err(|error| Error::internal("writing state ended early").caused_by(error))??;
+                log.lock().await.commit(uploaded, &mut record).await?;
+            }
             checkpoint.write_commit(id, &record).await?;
+            log.lock().await.make_when_due(id);
             crash::point("source.commit.before");
             for (source, end) in sources.iter().zip(&end) {
                 if let Some(end) = end {

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::{SessionState, TaskContext};
+use millstream_checkpoint::state::store::{StoreKind, StoreOptions, Stores};
 use millstream_checkpoint::{Checkpoint, CheckpointOptions, facts};
 use millstream_core::recovery::{self, Resume};
 use millstream_core::sink::Sink;
@@ -20,11 +21,12 @@ use tokio_util::sync::CancellationToken;
 use super::batch::BatchRun;
 use super::batch_loop::BatchLoop;
 use super::event_time::EventTimeFacts;
+use super::state_settings::StateSettings;
 use super::{Lifecycle, QueryEvent, QueryListener, QueryRequest, QueryStatus, Shared, StreamingQuery};
 use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, prepare};
 use crate::runner::BatchRunner;
-use crate::stateful::{ChangePolicy, Fingerprint, Snapshots};
+use crate::stateful::{ChangePolicy, Fingerprint, Placement, SnapshotRules, StateLog};
 
 /// What starting a query needs from its session.
 pub(crate) struct Launch {
@@ -47,6 +49,7 @@ pub(crate) struct Launched {
     context: Arc<TaskContext>,
     runner: Arc<dyn BatchRunner>,
     clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
     listeners: Vec<Arc<dyn QueryListener>>,
 }
 
@@ -84,7 +87,7 @@ pub(crate) async fn launch(launch: Launch) -> Result<Launched> {
         stop: CancellationToken::new(),
         phase: Mutex::new("opening sources and logs"),
     });
-    Ok(Launched { shared, checkpoint, request, state, context, runner, clock, listeners })
+    Ok(Launched { shared, checkpoint, request, state, context, runner, clock, ids, listeners })
 }
 
 impl Launched {
@@ -99,7 +102,7 @@ impl Launched {
     /// Those of the sources, the logs, the planner and the sink; nothing of the query runs then.
     pub(crate) async fn begin(self) -> Result<StreamingQuery> {
         let query = self.query();
-        match open(&self.request, &self.state, &self.clock, &self.checkpoint).await {
+        match open(&self.request, &self.state, (&self.clock, &self.ids), &self.checkpoint).await {
             Ok(opened) => {
                 self.started();
                 tokio::spawn(self.run(opened));
@@ -120,7 +123,7 @@ impl Launched {
             let opened = tokio::select! {
                 biased;
                 () = self.shared.stop.cancelled() => Err(Error::cancelled()),
-                opened = open(&self.request, &self.state, &self.clock, &self.checkpoint) => opened,
+                opened = open(&self.request, &self.state, (&self.clock, &self.ids), &self.checkpoint) => opened,
             };
             match opened {
                 Ok(opened) => self.run(opened).await,
@@ -141,7 +144,7 @@ impl Launched {
         }
     }
 
-    async fn run(self, Opened { plan, resume, snapshots, event_time, changes }: Opened) {
+    async fn run(self, Opened { plan, resume, state, event_time, changes }: Opened) {
         // Set once, here.
         let _ = self.shared.explain.set(plan.explain());
         let Launched { shared, checkpoint, request, context, runner, clock, listeners, .. } = self;
@@ -174,7 +177,7 @@ impl Launched {
             restore_watermarks: request.settings.restore_watermarks,
             event_time,
             changes,
-            snapshots,
+            state: Arc::new(tokio::sync::Mutex::new(state)),
             no_data_batches: request.settings.no_data_batches,
             pending_commit: None,
             previous_trigger_ms: None,
@@ -219,8 +222,19 @@ async fn unresumed(request: &QueryRequest, checkpoint: &Checkpoint) -> Result<()
     ))
 }
 
-async fn open(request: &QueryRequest, state: &SessionState, clock: &Arc<dyn Clock>, checkpoint: &Arc<Checkpoint>) -> Result<Opened> {
+async fn open(
+    request: &QueryRequest,
+    state: &SessionState,
+    (clock, ids): (&Arc<dyn Clock>, &Arc<dyn Ids>),
+    checkpoint: &Arc<Checkpoint>,
+) -> Result<Opened> {
     let resume = recovery::resume(&checkpoint.tail().await?)?;
+    let planned = match &resume {
+        Resume::Fresh => None,
+        Resume::Rerun { record, .. } => Some(record),
+        Resume::Next { previous, .. } => Some(previous),
+    };
+    let options = request.settings.state.options(planned.map_or(&request.settings.pinned, |record| &record.conf));
     let preparation = Preparation {
         state,
         clock: clock.clone(),
@@ -228,27 +242,29 @@ async fn open(request: &QueryRequest, state: &SessionState, clock: &Arc<dyn Cloc
         output: request.output.as_ref(),
         mode: request.mode,
         propagate: request.settings.multiple_stateful_operators,
+        placement: Placement::new(tasks(&request.settings, state), Stores::new(options.clone(), ids.next())),
         log: &|name| checkpoint.source_log(name),
     };
     let plan = prepare(request.plan.clone(), preparation).await?;
-    let planned = match &resume {
-        Resume::Fresh => None,
-        Resume::Rerun { record, .. } => Some(record),
-        Resume::Next { previous, .. } => Some(previous),
-    };
     if let Some(record) = planned {
         recovery::check_sources(record, plan.sources.len())?;
     }
     for (index, bound) in plan.sources.iter().enumerate() {
         bound.source.restore(planned.and_then(|record| record.offsets.get(index)).and_then(Option::as_ref)).await?;
     }
+    let scratch = {
+        let (ids, memory_limit) = (ids.clone(), options.memory_limit / 4);
+        move || Stores::new(StoreOptions { kind: StoreKind::Memory, memory_limit, ..options.clone() }, ids.next())
+    };
+    let rules = SnapshotRules { min_files: request.settings.state.min_deltas_for_snapshot.max(1), scratch: Arc::new(scratch) };
     let committed = match &resume {
         Resume::Fresh => None,
         Resume::Rerun { batch_id, .. } | Resume::Next { batch_id, .. } => batch_id.checked_sub(1),
     };
-    let (mut snapshots, mut event_time, mut changes) = (Snapshots::default(), EventTimeFacts::default(), Vec::new());
+    let mut state = StateLog::new(&plan.flow, checkpoint, rules);
+    let (mut event_time, mut changes) = (EventTimeFacts::default(), Vec::new());
     if let Some(batch) = committed {
-        snapshots = Snapshots::load(&plan.flow, checkpoint, batch).await?;
+        state = state.load(batch).await?;
         if let Some(record) = checkpoint.read_commit(batch).await? {
             event_time = EventTimeFacts::of(&record)?;
             let written: Option<Fingerprint> = facts::get(&record, FINGERPRINT)?;
@@ -260,7 +276,14 @@ async fn open(request: &QueryRequest, state: &SessionState, clock: &Arc<dyn Cloc
         tracing::warn!(query = request.name.as_deref().unwrap_or("unnamed"), change, "the query is not the one that made the checkpoint");
     }
     request.sink.prepare(&plan.schema, request.mode).await?;
-    Ok(Opened { plan, resume, snapshots, event_time, changes })
+    Ok(Opened { plan, resume, state, event_time, changes })
+}
+
+/// Into how many tasks stateful operators are split: as many as the session's tasks, and no more than its shuffle partitions. What the
+/// checkpoint says does not matter, because state belongs to key groups.
+fn tasks(settings: &QuerySettings, state: &SessionState) -> usize {
+    let partitions = settings.pinned.get("spark.sql.shuffle.partitions").and_then(|partitions| partitions.trim().parse().ok());
+    partitions.unwrap_or(usize::MAX).min(state.config().target_partitions())
 }
 
 /// The fact that says what a query with state means.
@@ -270,7 +293,7 @@ pub(crate) const FINGERPRINT: &str = "query";
 struct Opened {
     plan: PreparedPlan,
     resume: Resume,
-    snapshots: Snapshots,
+    state: StateLog,
     event_time: EventTimeFacts,
     /// How the query differs from the one that made the checkpoint.
     changes: Vec<String>,
@@ -296,6 +319,8 @@ pub struct QuerySettings {
     pub check_correctness: bool,
     /// Whether a batch without data runs when time has passed that closes something (`spark.sql.streaming.noDataMicroBatches.enabled`).
     pub no_data_batches: bool,
+    /// Where and how state is kept.
+    pub state: StateSettings,
     /// Whether each stateful operator has watermarks of its own (`spark.sql.streaming.statefulOperator.allowMultiple`); otherwise all have
     /// the query's, and of several operators only the first is right.
     pub multiple_stateful_operators: bool,
@@ -328,6 +353,7 @@ impl Default for QuerySettings {
             check_operations: true,
             check_correctness: true,
             no_data_batches: true,
+            state: StateSettings::default(),
             multiple_stateful_operators: true,
             late_rows: None,
             idle_timeout_ms: None,

@@ -8,6 +8,7 @@ mod launch;
 mod quarantine;
 mod report;
 mod side_table;
+mod state_settings;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -32,6 +33,7 @@ use crate::expectation::Expectation;
 pub(crate) use event_time::EventTimeFacts;
 pub use launch::QuerySettings;
 pub(crate) use launch::{FINGERPRINT, Launch, Launched, launch};
+pub use state_settings::StateSettings;
 
 /// A query that takes so long to stop says where it is: its disk may be stuck, or a function of the user.
 const SLOW_STOP: Duration = Duration::from_secs(10);

@@ -27,7 +27,8 @@ use parking_lot::Mutex;
 use super::accumulate::Functions;
 use super::aggregate::{AggregateCore, Aggregation};
 use super::event_time::{EventTime, as_event_time};
-use super::exec::{Binding, StatefulExec, as_stateful};
+use super::exchange::ExchangeExec;
+use super::exec::{Binding, StatefulExec, TaskKeys, as_stateful};
 use super::fingerprint::{self, Aspects, Fingerprint};
 use super::flow::{Node, TimeFlow};
 use super::join::bounds::{Origin, derive};
@@ -36,11 +37,12 @@ use super::lateness::{LateCounter, LateRowsExec, Rule, originating};
 use super::limit;
 use super::lineage;
 use super::logical::event_time_delay;
-use super::operator::{Description, Operator};
-use super::planner::{as_node, new_sessions};
+use super::operator::{Description, Operator, making};
+use super::planner::{as_node, first_columns, new_sessions};
 use super::refuse::RefuseCore;
 use super::session::Sessions;
 use super::sliding::{Sliding, SlidingCore, SlidingExec, slicing};
+use super::table::Placement;
 use crate::scan::SplitScanExec;
 
 /// The inputs of a node.
@@ -52,12 +54,14 @@ pub(crate) struct Bind {
     mode: OutputMode,
     /// Whether operators have watermarks of their own.
     propagate: bool,
+    /// Into how many tasks an operator is split where it can be.
+    placement: Placement,
     flow: Mutex<TimeFlow>,
 }
 
 impl Bind {
-    pub(crate) fn new(mode: OutputMode, propagate: bool) -> Self {
-        Bind { mode, propagate, flow: Mutex::default() }
+    pub(crate) fn new(mode: OutputMode, propagate: bool, placement: Placement) -> Self {
+        Bind { mode, propagate, placement, flow: Mutex::default() }
     }
 
     /// The operators that the plan was bound to.
@@ -71,6 +75,7 @@ impl PhysicalOptimizerRule for Bind {
         let mut binder = Binder {
             mode: self.mode,
             propagate: self.propagate,
+            placement: self.placement.clone(),
             batch_size: config.execution.batch_size.get(),
             operators: Vec::new(),
             event_times: Vec::new(),
@@ -157,6 +162,7 @@ fn is_unread(plan: &Arc<dyn ExecutionPlan>) -> bool {
 struct Binder {
     mode: OutputMode,
     propagate: bool,
+    placement: Placement,
     batch_size: usize,
     /// A place is taken before the inputs are visited.
     operators: Vec<Option<Arc<Operator>>>,
@@ -209,16 +215,38 @@ impl Binder {
         Ok(visited.into_iter().unzip())
     }
 
-    /// Takes the next number, visits the inputs, and makes the node that runs the operator.
+    /// Takes the next number, visits the inputs, and makes the node that runs the operator: in one task, or in several, each with the rows
+    /// whose keys it owns.
     fn operate(
         &mut self,
         plan: &Arc<dyn ExecutionPlan>,
-        operator: impl FnOnce(&mut Self) -> DfResult<(Arc<Operator>, String)>,
+        label: String,
+        keys: Option<&TaskKeys>,
+        operator: impl FnOnce(&Placement) -> DfResult<Arc<Operator>>,
+    ) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
+        self.operate_over(plan, label, keys, Ok, operator)
+    }
+
+    /// The same over inputs that `prepare` has changed; the keys are over those.
+    fn operate_over(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        label: String,
+        keys: Option<&TaskKeys>,
+        prepare: impl Fn(Arc<dyn ExecutionPlan>) -> DfResult<Arc<dyn ExecutionPlan>>,
+        operator: impl FnOnce(&Placement) -> DfResult<Arc<Operator>>,
     ) -> DfResult<(Arc<dyn ExecutionPlan>, Node)> {
         let index = self.operators.len();
         self.operators.push(None);
         let (inputs, nodes) = self.inputs(plan)?;
-        let (operator, label) = operator(self)?;
+        let mut inputs = inputs.into_iter().map(prepare).collect::<DfResult<Vec<_>>>()?;
+        let placement = if keys.is_some() { self.placement.of_operator(index) } else { self.placement.in_one_task(index) };
+        let operator = operator(&placement)?;
+        if let Some(keys) = keys.filter(|_| operator.tasks() > 1) {
+            for (input, keys) in inputs.iter_mut().zip(keys) {
+                *input = Arc::new(ExchangeExec::new(input.clone(), keys.clone(), operator.tasks())?);
+            }
+        }
         if let Some(slot) = self.operators.get_mut(index) {
             *slot = Some(operator.clone());
         }
@@ -238,7 +266,7 @@ impl Binder {
                 sessions.keys = lineage::named(partial, sessions.keys.len());
             }
             let (closes, end) = (sessions.closes(), sessions.keys.len() + 1);
-            let (exec, node) = self.operate(plan, |_| Ok((new_sessions(sessions)()?, String::new())))?;
+            let (exec, node) = self.operate(plan, String::new(), node.keys(), |placement| new_sessions(sessions)(placement))?;
             let rule = |partial: &AggregateExec| {
                 let end = partial.group_expr().expr().get(end).filter(|_| closes)?;
                 Some(Rule::Passed(end.0.clone()))
@@ -248,22 +276,24 @@ impl Binder {
         if plan.children().iter().any(|child| self.ambiguous(&child.schema())) {
             return self.ambiguity(plan, "dedupe");
         }
-        match node.unbound() {
-            Some(operator) => {
-                let operator = operator?;
-                let drops_late_rows = operator.description.name != limit::NAME;
-                let (exec, node) = self.operate(plan, |_| Ok((operator, String::new())))?;
-                Ok((if drops_late_rows { self.counting(number, exec)? } else { exec }, node))
-            }
-            None => Ok((plan.clone(), Node::Through(Vec::new()))),
+        if node.is_bound() {
+            return Ok((plan.clone(), Node::Through(Vec::new())));
         }
+        let mut drops_late_rows = true;
+        let (exec, node) = self.operate(plan, String::new(), node.keys(), |placement| {
+            let operator = node.operator(placement)?;
+            drops_late_rows = operator.description.name != limit::NAME;
+            Ok(operator)
+        })?;
+        Ok((if drops_late_rows { self.counting(number, exec)? } else { exec }, node))
     }
 
     /// The operator with its late rows counted at its inputs, by the columns of event time.
     fn counting(&mut self, number: usize, exec: Arc<dyn ExecutionPlan>) -> DfResult<Arc<dyn ExecutionPlan>> {
-        let inputs = exec.children().into_iter().map(|input| match timed_column(input) {
-            Some(column) => self.count_late(number, input, Rule::Passed(column)),
-            None => Ok(input.clone()),
+        let inputs = exec.children().into_iter().map(|input| match (as_node::<ExchangeExec>(input), timed_column(input)) {
+            (Some(_), _) => self.counting(number, input.clone()),
+            (None, Some(column)) => self.count_late(number, input, Rule::Passed(column)),
+            (None, None) => Ok(input.clone()),
         });
         let inputs = inputs.collect::<DfResult<Vec<_>>>()?;
         exec.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
@@ -322,23 +352,27 @@ impl Binder {
         let label = format!("stateStoreSave: {} keys, {}", width, aggregation.functions.text());
         let number = self.operators.len();
         self.aspects.insert(number, fingerprint::aggregation(aggregate.input()));
-        let (mut exec, node) = self.operate(plan, |_| {
-            let operator = match &together {
-                Some(slicing) => {
-                    let sliding = Sliding::new(aggregation, slicing);
-                    Operator::new(sliding.description(), Box::new(move || Ok(Box::new(SlidingCore::new(sliding.clone())?))))?
-                }
-                None => {
-                    let description = aggregation.description();
-                    Operator::new(description, Box::new(move || Ok(Box::new(AggregateCore::new(aggregation.clone())?))))?
-                }
-            };
-            Ok((operator, label))
-        })?;
-        if let (Some(slicing), Some(partial)) = (sliced, exec.children().first().map(|partial| (*partial).clone())) {
-            let partial = if together.is_some() { slicing.by_slice(&partial)? } else { slicing.by_slice_as_window(&partial)? };
-            exec = exec.replace_children(vec![partial], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?;
+        // Slices of a window are of one task, so that its other keys alone say which.
+        let mut keys = first_columns(&partial, width);
+        if let Some(slicing) = &together {
+            keys.remove(slicing.position);
         }
+        let keys = (!keys.is_empty()).then(|| vec![keys]);
+        let by_slice = |partial: Arc<dyn ExecutionPlan>| match sliced {
+            Some(slicing) if together.is_some() => slicing.by_slice(&partial),
+            Some(slicing) => slicing.by_slice_as_window(&partial),
+            None => Ok(partial),
+        };
+        let (exec, node) = self.operate_over(plan, label, keys.as_ref(), by_slice, |placement| match &together {
+            Some(slicing) => {
+                let sliding = Sliding::new(aggregation, slicing);
+                Operator::new(sliding.description(), making(move |tables| SlidingCore::new(sliding.clone(), tables)), placement)
+            }
+            None => {
+                let description = aggregation.description();
+                Operator::new(description, making(move |tables| AggregateCore::new(aggregation.clone(), tables)), placement)
+            }
+        })?;
         let rule = |partial: &AggregateExec| {
             let (key, _) = partial.group_expr().expr().get(closing?)?;
             Some(match sliced.filter(|slicing| Some(slicing.position) == closing) {
@@ -383,10 +417,10 @@ impl Binder {
         let whole: Arc<dyn ExecutionPlan> = Arc::new(join.builder().with_projection(None).build()?);
         let number = self.operators.len();
         self.aspects.insert(number, fingerprint::join(join));
-        let (exec, node) = self.operate(&whole, |_| {
+        let keys = vec![operation.left.keys.clone(), operation.right.keys.clone()];
+        let (exec, node) = self.operate(&whole, label, Some(&keys), |placement| {
             let for_core = operation.clone();
-            let operator = Operator::new(operation.description()?, Box::new(move || Ok(Box::new(JoinCore::new(for_core.clone())?))))?;
-            Ok((operator, label))
+            Operator::new(operation.description()?, making(move |tables| JoinCore::new(for_core.clone(), tables)), placement)
         })?;
         let exec = self.counting(number, exec)?;
         let Some(projection) = &join.projection else { return Ok((exec, node)) };
@@ -421,9 +455,9 @@ impl Binder {
         let message = message.into();
         let label = format!("refused: {message}");
         let description = Description { name, tables: Vec::new(), variant: String::new(), stores: 1 };
-        self.operate(plan, |_| {
+        self.operate(plan, label, None, |placement| {
             let core = RefuseCore { code, message };
-            Ok((Operator::new(description, Box::new(move || Ok(Box::new(core.clone()))))?, label))
+            Operator::new(description, making(move |_| Ok(core.clone())), placement)
         })
     }
 }

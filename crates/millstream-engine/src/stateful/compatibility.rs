@@ -78,7 +78,14 @@ impl OperatorFacts {
 
     /// Of an operator with all that it keeps, which may be more than the query knows of.
     pub(crate) fn kept_by(operator: &Operator) -> Self {
-        let tables = operator.with_core(|core| core.tables().iter().map(|table| TableFacts::of(table.schema())).collect());
+        let mut tables: Vec<TableFacts> = Vec::new();
+        operator.for_each_task(|_, core| {
+            for table in core.tables() {
+                if !tables.iter().any(|known| known.name == table.schema().name) {
+                    tables.push(TableFacts::of(table.schema()));
+                }
+            }
+        });
         OperatorFacts { tables, ..Self::of(&operator.description) }
     }
 }

@@ -10,7 +10,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::{Distribution, EquivalenceProperties};
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExprRef};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -22,9 +22,13 @@ use futures::{StreamExt, stream};
 use super::fingerprint::Aspects;
 use super::operator::Operator;
 use super::session::Sessions;
+use super::table::Placement;
 
-/// Makes the operator of an execution that has no past and no future: of a batch query.
-pub(crate) type NewOperator = dyn Fn() -> DfResult<Arc<Operator>> + Send + Sync;
+/// Makes an operator with empty state.
+pub(crate) type NewOperator = dyn Fn(&Placement) -> DfResult<Arc<Operator>> + Send + Sync;
+
+/// The expressions over each input that say to which task a row goes.
+pub(crate) type TaskKeys = Vec<Vec<PhysicalExprRef>>;
 
 /// Where the operator of an execution comes from.
 #[derive(Clone)]
@@ -35,11 +39,13 @@ pub(crate) enum Binding {
     Once(Arc<NewOperator>),
 }
 
-/// Runs an operator over its inputs, one after the other.
+/// Runs an operator over its inputs, one after the other; each partition is a task of it.
 pub(crate) struct StatefulExec {
     label: String,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     binding: Binding,
+    /// How rows are split among tasks, `None` where one task must see them all.
+    keys: Option<TaskKeys>,
     properties: Arc<PlanProperties>,
     /// What it computes, where that depends on the output mode of a query.
     sessions: Option<Sessions>,
@@ -56,13 +62,29 @@ impl fmt::Debug for StatefulExec {
 impl StatefulExec {
     /// A node over `inputs` whose rows have this schema.
     pub(crate) fn new(label: String, inputs: Vec<Arc<dyn ExecutionPlan>>, binding: Binding, schema: SchemaRef) -> Self {
+        let tasks = match &binding {
+            Binding::Query(operator) => operator.tasks(),
+            Binding::Once(_) => 1,
+        };
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(1),
+            Partitioning::UnknownPartitioning(tasks),
             EmissionType::Both,
             Boundedness::Bounded,
         );
-        StatefulExec { label, inputs, binding, properties: Arc::new(properties), sessions: None, aspects: Aspects::new() }
+        StatefulExec { label, inputs, binding, keys: None, properties: Arc::new(properties), sessions: None, aspects: Aspects::new() }
+    }
+
+    /// The same node, whose rows can be split among tasks by the values of these expressions over each input. Rows with equal values are of
+    /// one task; there must be at least one expression.
+    pub(crate) fn with_keys(self, keys: TaskKeys) -> Self {
+        let splits = keys.len() == self.inputs.len() && keys.iter().all(|keys| !keys.is_empty());
+        StatefulExec { keys: splits.then_some(keys), ..self }
+    }
+
+    /// How its rows can be split among tasks.
+    pub(crate) fn keys(&self) -> Option<&TaskKeys> {
+        self.keys.as_ref()
     }
 
     /// The same node, known to aggregate by session.
@@ -85,24 +107,31 @@ impl StatefulExec {
         self.sessions.as_ref()
     }
 
-    /// A new operator, where executions have one of their own.
-    pub(crate) fn unbound(&self) -> Option<DfResult<Arc<Operator>>> {
+    /// Whether it runs an operator of a query.
+    pub(crate) fn is_bound(&self) -> bool {
+        matches!(self.binding, Binding::Query(_))
+    }
+
+    /// Its operator: the query's, or a new one.
+    ///
+    /// # Errors
+    /// Those of the operator's tables.
+    pub(crate) fn operator(&self, placement: &Placement) -> DfResult<Arc<Operator>> {
         match &self.binding {
-            Binding::Query(_) => None,
-            Binding::Once(new) => Some(new()),
+            Binding::Query(operator) => Ok(operator.clone()),
+            Binding::Once(new) => new(placement),
         }
     }
 
-    /// The same node running an operator of a query, over other inputs.
+    /// The same node running an operator of a query, over other inputs: as many partitions as the operator has tasks.
     pub(crate) fn bound(&self, operator: Arc<Operator>, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Self {
-        StatefulExec {
-            label: self.label.clone(),
-            inputs,
-            binding: Binding::Query(operator),
-            properties: self.properties.clone(),
-            sessions: self.sessions.clone(),
-            aspects: self.aspects.clone(),
-        }
+        let node = StatefulExec::new(self.label.clone(), inputs, Binding::Query(operator), self.schema());
+        StatefulExec { keys: self.keys.clone(), sessions: self.sessions.clone(), aspects: self.aspects.clone(), ..node }
+    }
+
+    /// How many tasks run it.
+    fn tasks(&self) -> usize {
+        self.properties.output_partitioning().partition_count()
     }
 }
 
@@ -126,7 +155,9 @@ impl ExecutionPlan for StatefulExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition; self.inputs.len()])
+        // Several tasks have an exchange below them, which gives each its rows.
+        let one = if self.tasks() == 1 { Distribution::SinglePartition } else { Distribution::UnspecifiedDistribution };
+        InputDistributionRequirements::new(vec![one; self.inputs.len()])
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -149,6 +180,7 @@ impl ExecutionPlan for StatefulExec {
             label: self.label.clone(),
             inputs,
             binding: self.binding.clone(),
+            keys: self.keys.clone(),
             properties: self.properties.clone(),
             sessions: self.sessions.clone(),
             aspects: self.aspects.clone(),
@@ -160,31 +192,56 @@ impl ExecutionPlan for StatefulExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
-        if partition != 0 {
-            return Err(DataFusionError::Internal("StatefulExec has one partition".to_owned()));
+        let (operator, lasts) = (self.operator(&Placement::alone())?, self.is_bound());
+        if !lasts {
+            operator.begin(super::BEGINNING, 0);
         }
-        let operator = match &self.binding {
-            Binding::Query(operator) => operator.clone(),
-            Binding::Once(new) => {
-                let operator = new()?;
-                operator.begin(super::BEGINNING, 0);
-                operator
-            }
-        };
         let needed = self.inputs.iter().enumerate().filter(|(index, _)| operator.reads(*index));
-        let inputs = needed.map(|(index, input)| Ok((index, input.execute(0, context.clone())?))).collect::<DfResult<_>>()?;
-        let run = Run { operator, inputs, ready: VecDeque::new(), finished: false };
+        let inputs = needed.map(|(index, input)| Ok((index, input.execute(partition, context.clone())?))).collect::<DfResult<_>>()?;
+        let work = Work { operator, task: partition, inputs };
+        let run = Run { work: Some(work), ready: VecDeque::new(), lasts };
         let rows = stream::try_unfold(run, |mut run| async move { Ok(run.next().await?.map(|rows| (rows, run))) });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
 }
 
-/// One execution.
-struct Run {
+/// What a task still has to do in one execution.
+struct Work {
     operator: Arc<Operator>,
+    task: usize,
+    /// What was not read to its end yet.
     inputs: VecDeque<(usize, SendableRecordBatchStream)>,
+}
+
+impl Work {
+    /// Does the next piece. The second part says whether it was the last.
+    async fn step(&mut self) -> DfResult<(Vec<RecordBatch>, bool)> {
+        let mut out = Vec::new();
+        let Some((index, input)) = self.inputs.front_mut() else {
+            self.operator.finish(self.task, &mut out).await?;
+            return Ok((out, true));
+        };
+        match input.next().await.transpose()? {
+            Some(rows) if rows.num_rows() == 0 => {}
+            Some(rows) => self.operator.push(self.task, *index, &rows, &mut out)?,
+            None => drop(self.inputs.pop_front()),
+        }
+        Ok((out, false))
+    }
+
+    async fn run_to_end(mut self) -> DfResult<()> {
+        while !self.step().await?.1 {}
+        Ok(())
+    }
+}
+
+/// One execution of a task.
+struct Run {
+    /// `None` once it is done, or has failed.
+    work: Option<Work>,
     ready: VecDeque<RecordBatch>,
-    finished: bool,
+    /// Whether the operator's state outlives the execution.
+    lasts: bool,
 }
 
 impl Run {
@@ -193,20 +250,29 @@ impl Run {
             if let Some(rows) = self.ready.pop_front() {
                 return Ok(Some(rows));
             }
-            let mut out = Vec::new();
-            if let Some((index, input)) = self.inputs.front_mut() {
-                match input.next().await.transpose()? {
-                    Some(rows) if rows.num_rows() == 0 => {}
-                    Some(rows) => self.operator.push(*index, &rows, &mut out)?,
-                    None => drop(self.inputs.pop_front()),
+            let Some(work) = &mut self.work else { return Ok(None) };
+            match work.step().await {
+                Ok((rows, last)) => {
+                    self.ready.extend(rows);
+                    if last {
+                        self.work = None;
+                    }
                 }
-            } else if self.finished {
-                return Ok(None);
-            } else {
-                self.operator.finish(&mut out).await?;
-                self.finished = true;
+                Err(error) => {
+                    self.work = None;
+                    return Err(error);
+                }
             }
-            self.ready.extend(out);
+        }
+    }
+}
+
+/// A plan above may stop taking rows (a limit, a join that has nothing to join with): state must see the rest of them all the same.
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take().filter(|_| self.lasts) {
+            let operator = work.operator.clone();
+            operator.abandon(work.run_to_end());
         }
     }
 }

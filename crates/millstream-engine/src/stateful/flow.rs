@@ -13,6 +13,7 @@ use super::event_time::{EventTime, Seen};
 use super::fingerprint::Fingerprint;
 use super::lateness::{LateCounter, LateRows, Origins};
 use super::operator::Operator;
+use crate::from_datafusion;
 
 /// A plan as the watermark sees it.
 #[derive(Clone, Debug)]
@@ -76,6 +77,22 @@ impl TimeFlow {
             operator.begin(Watermarks { late_ms, evict_ms }, batch);
         }
         Ok(())
+    }
+
+    /// Waits for the tasks whose rows the plan did not take to the end.
+    ///
+    /// # Errors
+    /// Those of the operators.
+    pub(crate) async fn settle(&self) -> Result<()> {
+        for operator in &self.operators {
+            operator.settle_abandoned().await.map_err(from_datafusion)?;
+        }
+        Ok(())
+    }
+
+    /// Stops what still runs of a batch that failed.
+    pub(crate) fn give_up(&self) {
+        self.operators.iter().for_each(|operator| operator.give_up());
     }
 
     /// Whether rows are counted by the splits that they are from.

@@ -17,6 +17,7 @@ mod compatibility;
 mod deduplicate;
 mod durability;
 mod event_time;
+mod exchange;
 mod exec;
 mod fingerprint;
 mod flow;
@@ -40,7 +41,7 @@ use millstream_core::watermark::Watermarks;
 
 pub(crate) use bind::{Bind, unread_inputs};
 pub(crate) use compatibility::OperatorFacts;
-pub(crate) use durability::{OPERATORS, Snapshots, changes};
+pub(crate) use durability::{BatchChanges, OPERATORS, SnapshotRules, StateLog, Uploaded, changes, upload};
 pub use fingerprint::ChangePolicy;
 pub(crate) use fingerprint::Fingerprint;
 pub(crate) use flow::TimeFlow;
@@ -50,6 +51,7 @@ pub(crate) use logical::Program;
 pub use logical::{Arbitrary, Deduplicate, SessionWindow, Slide, SlidingWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay};
 pub(crate) use planner::StatefulPlanner;
 pub(crate) use rewrite::{allowed, parts, rewrite};
+pub(crate) use table::Placement;
 
 /// The time of a batch query, in which nothing is late and nothing leaves.
 pub(crate) const BEGINNING: Watermarks = Watermarks { late_ms: i64::MIN, evict_ms: i64::MIN };

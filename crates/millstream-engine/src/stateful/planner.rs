@@ -5,6 +5,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::DFSchema;
@@ -13,6 +14,7 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::aggregate::LoweredAggregateBuilder;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
@@ -29,9 +31,10 @@ use super::fingerprint::{self, Aspects};
 use super::limit::{self, LimitCore};
 use super::lineage;
 use super::logical::{Arbitrary, Deduplicate, Program, SessionWindow, SlidingWindow, StreamLimit, Watermark, event_time_delay};
-use super::operator::Operator;
+use super::operator::{Operator, making};
 use super::session::{SessionCore, Sessions};
 use super::sliding::SlidingExec;
+use super::table::Placement;
 use crate::custom::Custom;
 use crate::observe::{self, Observe};
 use crate::to_datafusion;
@@ -97,17 +100,20 @@ fn deduplication(node: &Deduplicate, input: &Arc<dyn ExecutionPlan>) -> DfResult
     let names = keys.iter().map(|key| lineage::name(input, *key).unwrap_or_else(|| lineage::column(input, *key))).collect();
     let deduplication = Deduplication { schema: input.schema(), keys, names, within_watermark: node.within_watermark };
     let label = format!("{}: keys={:?}", deduplication.description().name, deduplication.keys);
-    let new = move || {
+    let keys = vec![columns_at(&deduplication.schema, &deduplication.keys)];
+    let new = move |placement: &Placement| {
         let for_core = deduplication.clone();
-        Operator::new(deduplication.description(), Box::new(move || Ok(Box::new(DeduplicateCore::new(for_core.clone())?))))
+        Operator::new(deduplication.description(), making(move |tables| DeduplicateCore::new(for_core.clone(), tables)), placement)
     };
     let aspects = fingerprint::by_keys(input, &node.key_indices()?);
-    Ok(StatefulExec::new(label, vec![input.clone()], Binding::Once(Arc::new(new)), input.schema()).with_aspects(aspects))
+    let exec = StatefulExec::new(label, vec![input.clone()], Binding::Once(Arc::new(new)), input.schema());
+    Ok(exec.with_keys(keys).with_aspects(aspects))
 }
 
 fn first_rows(node: &StreamLimit, input: &Arc<dyn ExecutionPlan>) -> StatefulExec {
     let count = node.limit;
-    let new = move || Operator::new(limit::description(), Box::new(move || Ok(Box::new(LimitCore::new(count)?))));
+    let new =
+        move |placement: &Placement| Operator::new(limit::description(), making(move |tables| LimitCore::new(count, tables)), placement);
     let aspects = Aspects::from([("limit".to_owned(), count.to_string())]);
     let label = format!("globalLimit: {count}");
     StatefulExec::new(label, vec![input.clone()], Binding::Once(Arc::new(new)), input.schema()).with_aspects(aspects)
@@ -130,21 +136,22 @@ async fn program(node: &Arbitrary, inputs: &[Arc<dyn ExecutionPlan>]) -> DfResul
             let initial = inputs.get(1).zip(node.keys.get(1)).map(|(initial, keys)| (initial.schema(), keys.clone()));
             let (runtime, time_mode, output) = (runtime.clone(), *time_mode, output.clone());
             let processing = Processing { runtime, time_mode, output_mode, input, keys, initial, output, variables, time };
-            Arc::new(move || {
+            Arc::new(move |placement| {
                 let for_core = processing.clone();
-                Operator::new(processing.description(), Box::new(move || Ok(Box::new(ProcessorCore::new(for_core.clone())?))))
+                Operator::new(processing.description(), making(move |tables| ProcessorCore::new(for_core.clone(), tables)), placement)
             })
         }
         Program::GroupState { function, timeout, state } => {
             let (function, timeout, state, output) = (function.clone(), *timeout, state.clone(), output.clone());
             let grouping = Grouping { function, timeout, output_mode, input, keys, state, output, time };
-            Arc::new(move || {
+            Arc::new(move |placement| {
                 let for_core = grouping.clone();
-                Operator::new(grouping.description(), Box::new(move || Ok(Box::new(GroupStateCore::new(for_core.clone())?))))
+                Operator::new(grouping.description(), making(move |tables| GroupStateCore::new(for_core.clone(), tables)), placement)
             })
         }
     };
-    Ok(StatefulExec::new(label, inputs.to_vec(), Binding::Once(new), output).with_aspects(aspects))
+    let task_keys = inputs.iter().zip(&node.keys).map(|(input, keys)| columns_at(&input.schema(), keys)).collect();
+    Ok(StatefulExec::new(label, inputs.to_vec(), Binding::Once(new), output).with_keys(task_keys).with_aspects(aspects))
 }
 
 /// Lowers the expressions of one node.
@@ -203,16 +210,28 @@ impl Lowering<'_> {
         let label = format!("session window: {}", node.window);
         let new = new_sessions(Sessions { keyed: true, ..sessions.clone() });
         let partial: Arc<dyn ExecutionPlan> = Arc::new(partial);
-        let aspects = fingerprint::sessions(&partial);
-        Ok(StatefulExec::new(label, vec![partial], Binding::Once(new), schema).with_sessions(sessions).with_aspects(aspects))
+        let (aspects, keys) = (fingerprint::sessions(&partial), vec![first_columns(&rows, width)]);
+        let exec = StatefulExec::new(label, vec![partial], Binding::Once(new), schema);
+        Ok(exec.with_keys(keys).with_sessions(sessions).with_aspects(aspects))
     }
+}
+
+/// The first columns of an input.
+pub(crate) fn first_columns(schema: &Schema, width: usize) -> Vec<Arc<dyn PhysicalExpr>> {
+    columns_at(schema, &(0..width.min(schema.fields().len())).collect::<Vec<_>>())
+}
+
+/// Columns of an input.
+fn columns_at(schema: &Schema, indices: &[usize]) -> Vec<Arc<dyn PhysicalExpr>> {
+    let column = |index: &usize| Some(Arc::new(Column::new(schema.fields().get(*index)?.name(), *index)) as Arc<dyn PhysicalExpr>);
+    indices.iter().filter_map(column).collect()
 }
 
 /// Makes operators of these sessions.
 pub(crate) fn new_sessions(sessions: Sessions) -> Arc<super::exec::NewOperator> {
-    Arc::new(move || {
+    Arc::new(move |placement| {
         let for_core = sessions.clone();
-        Operator::new(sessions.description(), Box::new(move || Ok(Box::new(SessionCore::new(for_core.clone())?))))
+        Operator::new(sessions.description(), making(move |tables| SessionCore::new(for_core.clone(), tables)), placement)
     })
 }
 

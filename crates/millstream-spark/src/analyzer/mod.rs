@@ -8,6 +8,7 @@
 
 mod aggregate;
 pub(crate) mod apart;
+mod arbitrary;
 mod as_of;
 mod call;
 mod columns;

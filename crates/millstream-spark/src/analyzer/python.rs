@@ -31,6 +31,9 @@ impl Analyzer<'_> {
 
     /// `groupBy(…).applyInPandas(…)` and `applyInArrow`.
     pub(super) fn group_map(&self, group: &GroupMap, outer: Option<&Scope<'_>>) -> Result<Node> {
+        if let Some(info) = &group.transform_with_state_info {
+            return self.transform_with_state(group, info, outer);
+        }
         let kinds = [kind::GROUP_PANDAS, kind::GROUP_PANDAS_ITERATOR, kind::GROUP_ARROW, kind::GROUP_ARROW_ITERATOR];
         let function = function_of(group.func.as_ref(), &kinds)?;
         let input = self.input(group.input.as_deref(), outer)?;
@@ -54,7 +57,7 @@ impl Analyzer<'_> {
     }
 
     /// A relation as a grouped function sees it: its keys beside its columns.
-    fn grouped_rows(&self, input: Node, keys: &[Expression], outer: Option<&Scope<'_>>) -> Result<Group> {
+    pub(super) fn grouped_rows(&self, input: Node, keys: &[Expression], outer: Option<&Scope<'_>>) -> Result<Group> {
         let scope = Scope { columns: &input.columns, outer, computed: &[] };
         let resolver = Resolver::new(self.settings, &scope, self);
         let visible: Vec<&Attribute> = input.visible().collect();
@@ -96,7 +99,7 @@ impl Analyzer<'_> {
 }
 
 /// The function of a relation, which must be of one of these kinds.
-fn function_of(function: Option<&CommonInlineUserDefinedFunction>, kinds: &[i32]) -> Result<PythonFunction> {
+pub(super) fn function_of(function: Option<&CommonInlineUserDefinedFunction>, kinds: &[i32]) -> Result<PythonFunction> {
     let function = PythonFunction::of(function.ok_or_else(|| incomplete("the function"))?)?;
     if kinds.contains(&function.kind) {
         return Ok(function);

@@ -236,6 +236,7 @@ impl<'a> Analyzer<'a> {
             RelType::ToSchema(to) => self.to_schema(to, outer),
             RelType::MapPartitions(map) => self.map_partitions(map, outer),
             RelType::GroupMap(group) => self.group_map(group, outer),
+            RelType::ApplyInPandasWithState(apply) => self.apply_in_pandas_with_state(apply, outer),
             RelType::CoGroupMap(cogroup) => self.cogroup_map(cogroup, outer),
             RelType::CommonInlineUserDefinedTableFunction(call) => self.user_table_function(call, outer),
             other => Err(unsupported(other)),

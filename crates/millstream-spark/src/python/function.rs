@@ -31,6 +31,16 @@ pub(crate) mod kind {
     pub(crate) const COGROUP_PANDAS: i32 = 206;
     /// Iterators of `pyarrow.RecordBatch`.
     pub(crate) const MAP_ARROW: i32 = 207;
+    /// Iterators of `pandas.DataFrame` of a group, with the group's state.
+    pub(crate) const GROUP_STATE: i32 = 208;
+    /// A stateful processor over iterators of `pandas.DataFrame`.
+    pub(crate) const PROCESSOR_PANDAS: i32 = 211;
+    /// The same with an initial state.
+    pub(crate) const PROCESSOR_PANDAS_INITIAL: i32 = 212;
+    /// A stateful processor over iterators of `Row`.
+    pub(crate) const PROCESSOR_ROWS: i32 = 213;
+    /// The same with an initial state.
+    pub(crate) const PROCESSOR_ROWS_INITIAL: i32 = 214;
     /// `pyarrow.Table` of a group to `pyarrow.Table`.
     pub(crate) const GROUP_ARROW: i32 = 209;
     /// Two `pyarrow.Table`s of a group to one.

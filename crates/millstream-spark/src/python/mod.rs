@@ -13,6 +13,7 @@ mod pickle;
 pub(crate) mod plan;
 mod protocol;
 mod runtime;
+pub(crate) mod state;
 mod table_function;
 mod task;
 mod unpickle;

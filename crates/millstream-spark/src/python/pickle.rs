@@ -5,8 +5,8 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, IntervalUnit, IntervalYearMonthType, SchemaRef, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+    DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Field, Fields, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, IntervalUnit, IntervalYearMonthType, Schema, SchemaRef, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use millstream_core::{Error, Result};
 
@@ -18,12 +18,9 @@ use crate::types::{VARIANT, retype, schema_to_json};
 /// `UNSUPPORTED_DATA_TYPE` for a column of a type that PySpark has no form for.
 pub(crate) fn pickle_rows(batch: &RecordBatch) -> Result<Vec<u8>> {
     let mut out = Pickle(vec![0x80, 3]);
-    // The converter, kept as number 0: _create_row_inbound_converter(_parse_datatype_json_string(json)).
-    out.global("pyspark.sql.types", "_create_row_inbound_converter");
-    out.global("pyspark.sql.types", "_parse_datatype_json_string");
-    out.text(&schema_to_json(&batch.schema()));
-    out.0.extend_from_slice(&[TUPLE1, REDUCE, TUPLE1, REDUCE, BINPUT, 0, POP]);
-    out.0.extend_from_slice(&[EMPTY_LIST, MARK]);
+    // Kept as number 0.
+    out.converter(&batch.schema());
+    out.0.extend_from_slice(&[BINPUT, 0, POP, EMPTY_LIST, MARK]);
     let schema = batch.schema();
     for row in 0..batch.num_rows() {
         out.0.extend_from_slice(&[BINGET, 0, MARK]);
@@ -75,6 +72,45 @@ pub(crate) fn pickle_value(field: &Field, array: &dyn Array, row: usize) -> Resu
     Ok(out.0)
 }
 
+/// The pickle of one row of columns with these fields, as a `pyspark.sql.Row`.
+///
+/// # Errors
+/// As [`pickle_rows`].
+pub(crate) fn pickle_row(fields: &Fields, columns: &[ArrayRef], row: usize) -> Result<Vec<u8>> {
+    let mut out = Pickle(vec![0x80, 3]);
+    let plain = fields.iter().all(|field| is_plain(field));
+    if plain {
+        // The converter would parse the schema for every row, and change nothing.
+        out.global("pyspark.sql.types", "_create_row");
+        out.0.extend_from_slice(&[EMPTY_LIST, MARK]);
+        fields.iter().for_each(|field| out.text(field.name()));
+        out.0.push(APPENDS);
+    } else {
+        out.converter(&Schema::new(fields.clone()));
+    }
+    out.0.push(MARK);
+    for (field, column) in fields.iter().zip(columns) {
+        out.value(field, column.as_ref(), row)?;
+    }
+    out.0.push(TUPLE);
+    out.0.extend_from_slice(if plain { &[TUPLE2, REDUCE, STOP] } else { &[REDUCE, STOP] });
+    Ok(out.0)
+}
+
+/// Whether values of a field are the same in Python as in their internal form.
+fn is_plain(field: &Field) -> bool {
+    match field.data_type() {
+        DataType::List(element) => is_plain(element),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(pair) => pair.iter().all(|field| is_plain(field)),
+            _ => false,
+        },
+        DataType::Date32 | DataType::Timestamp(..) | DataType::Duration(_) | DataType::Time64(_) => false,
+        DataType::Interval(_) | DataType::Struct(_) => false,
+        _ => true,
+    }
+}
+
 const MARK: u8 = b'(';
 const STOP: u8 = b'.';
 const POP: u8 = b'0';
@@ -90,6 +126,7 @@ const GLOBAL: u8 = b'c';
 const REDUCE: u8 = b'R';
 const TUPLE: u8 = b't';
 const TUPLE1: u8 = 0x85;
+const TUPLE2: u8 = 0x86;
 const EMPTY_LIST: u8 = b']';
 const APPENDS: u8 = b'e';
 const EMPTY_DICT: u8 = b'}';
@@ -101,6 +138,14 @@ const BINGET: u8 = b'h';
 struct Pickle(Vec<u8>);
 
 impl Pickle {
+    /// What makes a row of this schema from its values: `_create_row_inbound_converter(_parse_datatype_json_string(json))`.
+    fn converter(&mut self, schema: &Schema) {
+        self.global("pyspark.sql.types", "_create_row_inbound_converter");
+        self.global("pyspark.sql.types", "_parse_datatype_json_string");
+        self.text(&schema_to_json(schema));
+        self.0.extend_from_slice(&[TUPLE1, REDUCE, TUPLE1, REDUCE]);
+    }
+
     fn global(&mut self, module: &str, name: &str) {
         self.0.push(GLOBAL);
         self.0.extend_from_slice(format!("{module}\n{name}\n").as_bytes());
@@ -226,6 +271,19 @@ mod tests {
         let mut expected = vec![EMPTY_LIST, MARK, BINGET, 0, MARK, BINUNICODE, 1, 0, 0, 0, b'a', BININT, 1, 0, 0, 0, TUPLE, REDUCE];
         expected.extend_from_slice(&[BINGET, 0, MARK, NONE, LONG1, 8, 0, 0, 0, 0, 0, 1, 0, 0, TUPLE, REDUCE, APPENDS, STOP]);
         assert_eq!(pickled[after_schema..], expected);
+    }
+
+    #[test]
+    fn a_row_needs_a_converter_only_where_python_has_another_form() {
+        let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(vec![7]))];
+        let plain = Fields::from(vec![Field::new("n", DataType::Int64, true)]);
+        let pickled = pickle_row(&plain, &columns, 0).unwrap();
+        assert!(pickled.windows(b"_create_row\n".len()).any(|window| window == b"_create_row\n"));
+        assert!(pickled.ends_with(&[b'n', APPENDS, MARK, BININT, 7, 0, 0, 0, TUPLE, TUPLE2, REDUCE, STOP]), "{pickled:?}");
+        let dates: Vec<ArrayRef> = vec![Arc::new(arrow::array::Date32Array::from(vec![7]))];
+        let dated = Fields::from(vec![Field::new("d", DataType::Date32, true)]);
+        let pickled = pickle_row(&dated, &dates, 0).unwrap();
+        assert!(pickled.ends_with(&[REDUCE, MARK, BININT, 7, 0, 0, 0, TUPLE, REDUCE, STOP]), "{pickled:?}");
     }
 
     #[test]

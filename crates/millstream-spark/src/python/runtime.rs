@@ -49,6 +49,9 @@ const TIME_ZONE: &str = "spark.sql.session.timeZone";
 /// The most rows of a record batch that a worker is sent.
 const RECORDS_PER_BATCH: &str = "spark.sql.execution.arrow.maxRecordsPerBatch";
 
+/// The most rows of state that a worker is sent at once.
+const STATE_RECORDS_PER_BATCH: &str = "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch";
+
 /// Settings of a session that workers ask for.
 const SETTINGS: [&str; 12] = [
     TIME_ZONE,
@@ -62,7 +65,7 @@ const SETTINGS: [&str; 12] = [
     "spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName",
     "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled",
     "spark.sql.legacy.execution.pythonUDTF.pandas.conversion.enabled",
-    "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch",
+    STATE_RECORDS_PER_BATCH,
 ];
 
 impl PythonRuntime {
@@ -157,6 +160,11 @@ impl PythonRuntime {
             Some(_) => usize::MAX,
             None => 10_000,
         }
+    }
+
+    /// The most rows of state that a worker is sent at once.
+    pub(crate) fn state_rows(&self) -> usize {
+        self.setting(STATE_RECORDS_PER_BATCH).and_then(|rows| rows.trim().parse().ok()).filter(|rows| *rows > 0).unwrap_or(10_000)
     }
 
     fn setting(&self, name: &str) -> Option<&str> {

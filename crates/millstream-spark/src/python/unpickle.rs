@@ -78,6 +78,27 @@ impl Results {
         Ok(Results { values, rows })
     }
 
+    /// Reads rows, each of which is the pickle of a tuple with so many values.
+    ///
+    /// # Errors
+    /// `INTERNAL_ERROR` for what is no pickle, or one of something else.
+    pub(crate) fn read_rows(pickles: &[Vec<u8>], width: usize) -> Result<Results> {
+        let (mut values, mut rows) = (Vec::new(), Vec::with_capacity(pickles.len()));
+        for pickle in pickles {
+            let root;
+            (values, root) = Machine { values, bytes: pickle, ..Machine::default() }.read()?;
+            let row = items(&values, root)?.to_vec();
+            if row.len() != width {
+                return Err(Error::invalid(
+                    "PYTHON_RESULT_MISMATCH",
+                    format!("a row has {} values, and its schema has {width} fields: give one value for each field", row.len()),
+                ));
+            }
+            rows.push(row);
+        }
+        Ok(Results { values, rows })
+    }
+
     /// The results as columns of the declared types. As in Spark, a value of another kind than its type is null.
     ///
     /// # Errors
@@ -115,14 +136,18 @@ struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     fn run(bytes: &'a [u8]) -> Result<(Vec<Value>, Id)> {
-        let mut machine = Machine { bytes, ..Machine::default() };
+        Machine { bytes, ..Machine::default() }.read()
+    }
+
+    /// The values, with those that there were before, and which of them is the pickle's.
+    fn read(mut self) -> Result<(Vec<Value>, Id)> {
         loop {
-            let operation = machine.byte()?;
+            let operation = self.byte()?;
             if operation == b'.' {
-                let root = machine.pop()?;
-                return Ok((machine.values, root));
+                let root = self.pop()?;
+                return Ok((self.values, root));
             }
-            machine.step(operation)?;
+            self.step(operation)?;
         }
     }
 

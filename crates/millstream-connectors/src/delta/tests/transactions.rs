@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int8Array, Int64Array, RecordBatch, StringArray, StructArray};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema, UInt32Type, UInt64Type};
+use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema};
 use millstream_core::sink::{OutputMode, Sink};
 use millstream_core::versioned::{
     Alteration, AsOf, BEFORE, CHANGE, Change, FILE, NewTable, Operation, ROW, Reads, Removes, RowChange, Rows, VersionedTable,
@@ -71,8 +71,8 @@ async fn files_are_rewritten_in_one_commit() {
     assert_eq!(table.files().iter().map(|file| file.rows).collect::<Vec<_>>(), [Some(3), Some(1)]);
     let found = table.read(&[0, 1]);
     let read = rows_of(found.scan().await.unwrap(), &found.schema()).await.unwrap();
-    let file = read.column_by_name(FILE).unwrap().as_primitive::<UInt32Type>().values().to_vec();
-    let row = read.column_by_name(ROW).unwrap().as_primitive::<UInt64Type>().values().to_vec();
+    let file = read.column_by_name(FILE).unwrap().as_primitive::<Int32Type>().values().to_vec();
+    let row = read.column_by_name(ROW).unwrap().as_primitive::<Int64Type>().values().to_vec();
     assert_eq!((file, row), (vec![0, 0, 0, 1], vec![0, 1, 2, 0]));
 
     let sink = table.change(changing("UPDATE", vec![0], Rows::Tagged)).await.unwrap();

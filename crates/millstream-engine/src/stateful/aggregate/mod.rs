@@ -13,7 +13,7 @@ use millstream_core::watermark::Watermarks;
 use super::accumulate::{Accumulating, Functions};
 use super::logical::event_time_delay;
 use super::operator::{Core, Counts, Description, refused};
-use super::table::{Expiry, StateTable, TableSchema, normalize};
+use super::table::{Expiry, PerKey, StateTable, TableSchema, Tables, normalize};
 use super::{Late, micros, slices};
 
 /// What an aggregation computes.
@@ -44,7 +44,14 @@ impl Aggregation {
     pub(crate) fn table(&self) -> TableSchema {
         // What complete mode keeps never leaves, whatever its watermark.
         let expiry = self.event_time().filter(|_| self.mode != OutputMode::Complete).map_or(Expiry::Never, Expiry::Key);
-        TableSchema { name: "default".into(), key: self.keys.clone(), value: self.functions.state_fields().to_vec(), expiry }
+        TableSchema {
+            name: "default".into(),
+            key: self.keys.clone(),
+            value: self.functions.state_fields().to_vec(),
+            expiry,
+            per_key: PerKey::One,
+            grouped_by: None,
+        }
     }
 
     /// What its state means.
@@ -114,8 +121,8 @@ pub(crate) struct AggregateCore {
 }
 
 impl AggregateCore {
-    pub(crate) fn new(aggregation: Aggregation) -> DfResult<Self> {
-        let table = StateTable::in_memory(aggregation.table())?;
+    pub(crate) fn new(aggregation: Aggregation, tables: &Tables) -> DfResult<Self> {
+        let table = tables.open(aggregation.table())?;
         let touched = Self::untouched(&aggregation)?;
         Ok(AggregateCore { aggregation, table, touched, late: HashSet::new(), counts: Counts::default() })
     }

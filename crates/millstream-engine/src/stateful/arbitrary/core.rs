@@ -15,7 +15,7 @@ use millstream_core::{Error, Result};
 use super::super::Late;
 use super::super::logical::event_time_delay;
 use super::super::operator::{Core, Counts, Description};
-use super::super::table::{StateTable, TableSchema, instants};
+use super::super::table::{StateTable, TableSchema, Tables, instants};
 use super::batch::{ProcessorBatch, ProcessorGroup, ProcessorRuntime};
 use super::compatibility::Properties;
 use super::groups::Grouped;
@@ -77,8 +77,8 @@ pub(crate) struct ProcessorCore {
 }
 
 impl ProcessorCore {
-    pub(crate) fn new(processing: Processing) -> DfResult<Self> {
-        let state = ProcessorState::new(processing.key_fields(), processing.time_mode, &processing.variables).map_err(to_datafusion)?;
+    pub(crate) fn new(processing: Processing, tables: &Tables) -> DfResult<Self> {
+        let state = ProcessorState::over(tables.clone(), processing.key_fields(), processing.time_mode, &processing.variables)?;
         Ok(ProcessorCore {
             event_time: processing.event_time(),
             processing,
@@ -150,6 +150,10 @@ impl Core for ProcessorCore {
 
     fn finish(&mut self, _: Watermarks, _: &mut dyn FnMut(RecordBatch)) -> DfResult<()> {
         Err(to_datafusion(Error::internal("a processor was not waited for")))
+    }
+
+    fn waits(&self) -> bool {
+        true
     }
 
     fn finish_waiting<'a>(&'a mut self, time: Watermarks, emit: &'a mut (dyn FnMut(RecordBatch) + Send)) -> BoxFuture<'a, DfResult<()>> {

@@ -19,7 +19,7 @@ use millstream_core::{Error, Result};
 
 use super::super::logical::event_time_delay;
 use super::super::operator::{Core, Counts, Description};
-use super::super::table::{Expiry, StateTable, TableSchema, instants};
+use super::super::table::{Expiry, PerKey, StateTable, TableSchema, Tables, instants};
 use super::super::{Late, micros};
 use super::batch::Emit;
 use super::groups::Grouped;
@@ -140,7 +140,7 @@ impl Grouping {
         let value: Vec<FieldRef> = self.state.iter().map(nullable).chain(marks).collect();
         let expiry = Expiry::Value(value.len() - 1);
         let key = self.keys.iter().filter_map(|key| self.input.fields().get(*key)).cloned().collect();
-        TableSchema { name: "default".into(), key, value, expiry }
+        TableSchema { name: "default".into(), key, value, expiry, per_key: PerKey::One, grouped_by: None }
     }
 
     pub(crate) fn description(&self) -> Description {
@@ -161,9 +161,9 @@ pub(crate) struct GroupStateCore {
 }
 
 impl GroupStateCore {
-    pub(crate) fn new(grouping: Grouping) -> DfResult<Self> {
+    pub(crate) fn new(grouping: Grouping, tables: &Tables) -> DfResult<Self> {
         let event_time = grouping.input.fields().iter().position(|field| event_time_delay(field).is_some());
-        let table = StateTable::in_memory(grouping.table())?;
+        let table = tables.open(grouping.table())?;
         Ok(GroupStateCore { grouping, event_time, table, rows: Vec::new(), late: 0, done: Counts::default() })
     }
 
@@ -298,6 +298,10 @@ impl Core for GroupStateCore {
 
     fn finish(&mut self, _: Watermarks, _: &mut dyn FnMut(RecordBatch)) -> DfResult<()> {
         Err(to_datafusion(Error::internal("a function over groups was not waited for")))
+    }
+
+    fn waits(&self) -> bool {
+        true
     }
 
     fn finish_waiting<'a>(&'a mut self, time: Watermarks, emit: &'a mut (dyn FnMut(RecordBatch) + Send)) -> BoxFuture<'a, DfResult<()>> {

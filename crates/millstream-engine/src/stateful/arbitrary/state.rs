@@ -11,7 +11,7 @@ use datafusion::error::Result as DfResult;
 use millstream_core::{Error, Result};
 
 use super::super::operator::Counts;
-use super::super::table::{StateTable, TableSchema, normalize};
+use super::super::table::{StateTable, TableSchema, Tables, normalize};
 use super::super::{micros, slices};
 use super::fingerprint::fingerprint;
 use super::map::MapTable;
@@ -27,6 +27,7 @@ pub struct GroupKey(pub(super) Box<[u8]>);
 /// The state of one processor. Rows are given and taken in columns.
 #[derive(Debug)]
 pub struct ProcessorState {
+    tables: Tables,
     keys: Vec<FieldRef>,
     time_mode: TimeMode,
     variables: Vec<Variable>,
@@ -71,8 +72,14 @@ impl ProcessorState {
     /// # Errors
     /// When a column has a type that state cannot have.
     pub fn new(keys: Vec<FieldRef>, time_mode: TimeMode, variables: &[StateVariable]) -> Result<Self> {
-        let timers = Timers::new(&keys).map_err(from_datafusion)?;
+        Self::over(Tables::in_memory(), keys, time_mode, variables).map_err(from_datafusion)
+    }
+
+    /// Empty state in tables of a task.
+    pub(super) fn over(tables: Tables, keys: Vec<FieldRef>, time_mode: TimeMode, variables: &[StateVariable]) -> DfResult<Self> {
+        let timers = Timers::new(&keys, &tables)?;
         let mut state = ProcessorState {
+            tables,
             keys,
             time_mode,
             variables: Vec::new(),
@@ -84,7 +91,7 @@ impl ProcessorState {
             metrics: BTreeMap::new(),
         };
         for variable in variables {
-            state.add(variable.clone()).map_err(from_datafusion)?;
+            state.add(variable.clone())?;
         }
         Ok(state)
     }
@@ -106,10 +113,10 @@ impl ProcessorState {
         if self.kept.iter().any(|known| known.schema().name == declared.name) {
             return Err(crate::to_datafusion(Error::internal(format!("the state variable '{}' is declared too late", declared.name))));
         }
-        let rows = StateTable::in_memory(declared.table(&self.keys))?;
+        let rows = self.tables.open(declared.table(&self.keys))?;
         let stored = match &declared.kind {
             VariableKind::Value(_) => Stored::Value(rows),
-            VariableKind::List(_) => Stored::List { rows, lengths: StateTable::in_memory(declared.lengths(&self.keys))? },
+            VariableKind::List(_) => Stored::List { rows, lengths: self.tables.open(declared.lengths(&self.keys))? },
             VariableKind::Map { key, .. } => Stored::Map(MapTable::new(rows, key.len(), fingerprint)),
         };
         let kind = format!("num{}{}Vars", declared.kind.name(), if declared.ttl_ms.is_some() { "WithTTL" } else { "" });
@@ -149,7 +156,7 @@ impl ProcessorState {
     }
 
     pub(super) fn keep(&mut self, schema: TableSchema) -> DfResult<()> {
-        self.kept.push(StateTable::in_memory(schema)?);
+        self.kept.push(self.tables.open(schema)?);
         Ok(())
     }
 

@@ -34,7 +34,7 @@ fn entries_of_a_map_with_one_number_are_told_apart() {
     let variable = StateVariable::map("m", long("u"), long("v"));
     let key_field = long("k").iter().cloned().collect::<Vec<_>>();
     let mut map =
-        MapTable::new(crate::stateful::table::StateTable::in_memory(variable.table(&key_field)).unwrap(), 1, |_, _| Ok(i64::MAX - 1));
+        MapTable::new(crate::stateful::table::Tables::in_memory().open(variable.table(&key_field)).unwrap(), 1, |_, _| Ok(i64::MAX - 1));
     let (_, key) = state(&[]);
     let forever = Expiring { at: None };
     for user in 0..5 {

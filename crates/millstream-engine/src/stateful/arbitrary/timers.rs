@@ -7,7 +7,7 @@ use arrow::datatypes::FieldRef;
 use datafusion::error::Result as DfResult;
 
 use super::super::micros;
-use super::super::table::{Expiry, StateTable, TableSchema};
+use super::super::table::{Expiry, PerKey, StateTable, TableSchema, Tables};
 use super::state::GroupKey;
 use super::variable::instant;
 
@@ -18,8 +18,8 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    pub(super) fn new(keys: &[FieldRef]) -> DfResult<Self> {
-        Ok(Timers { table: StateTable::in_memory(Self::schema(keys))? })
+    pub(super) fn new(keys: &[FieldRef], tables: &Tables) -> DfResult<Self> {
+        Ok(Timers { table: tables.open(Self::schema(keys))? })
     }
 
     pub(super) fn schema(keys: &[FieldRef]) -> TableSchema {
@@ -28,6 +28,8 @@ impl Timers {
             key: keys.to_vec(),
             value: vec![Arc::new(instant("expiryTimestamp"))],
             expiry: Expiry::Value(0),
+            per_key: PerKey::Many,
+            grouped_by: None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use millstream_core::{Error, Result};
 
-use super::super::table::{Expiry, TableSchema};
+use super::super::table::{Expiry, PerKey, TableSchema};
 
 /// The column that says when a row of a variable with a time to live leaves.
 pub(super) const EXPIRES_AT: &str = "ttlExpirationMs";
@@ -136,7 +136,8 @@ impl StateVariable {
             Some(last) if self.ttl_ms.is_some() => Expiry::Value(last),
             _ => Expiry::Never,
         };
-        TableSchema { name: self.name.clone().into(), key: key.to_vec(), value, expiry }
+        let per_key = if matches!(self.kind, VariableKind::Value(_)) { PerKey::One } else { PerKey::Many };
+        TableSchema { name: self.name.clone().into(), key: key.to_vec(), value, expiry, per_key, grouped_by: None }
     }
 
     /// The table of the lengths of its lists: where the next row goes, and how many there are.
@@ -147,6 +148,8 @@ impl StateVariable {
             key: key.to_vec(),
             value: vec![long("next"), long("count")],
             expiry: Expiry::Never,
+            per_key: PerKey::One,
+            grouped_by: None,
         }
     }
 }

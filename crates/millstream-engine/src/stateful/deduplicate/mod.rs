@@ -5,12 +5,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef, TimeUnit};
+use datafusion::common::HashSet;
 use datafusion::error::Result as DfResult;
 use millstream_core::watermark::Watermarks;
 
 use super::logical::event_time_delay;
 use super::operator::{Core, Counts, Description};
-use super::table::{Expiry, StateTable, TableSchema, instants, normalize};
+use super::table::{Expiry, PerKey, StateTable, TableSchema, Tables, instants, normalize};
 use super::{Late, micros};
 
 /// What a deduplication compares.
@@ -39,10 +40,10 @@ impl Deduplication {
         let key: Vec<FieldRef> = key.collect();
         if self.within_watermark {
             let value = vec![Arc::new(Field::new("expiresAtMicros", DataType::Timestamp(TimeUnit::Microsecond, None), false))];
-            return TableSchema { name: "default".into(), key, value, expiry: Expiry::Value(0) };
+            return TableSchema { name: "default".into(), key, value, expiry: Expiry::Value(0), per_key: PerKey::One, grouped_by: None };
         }
         let expiry = key.iter().position(|field| event_time_delay(field).is_some()).map_or(Expiry::Never, Expiry::Key);
-        TableSchema { name: "default".into(), key, value: Vec::new(), expiry }
+        TableSchema { name: "default".into(), key, value: Vec::new(), expiry, per_key: PerKey::One, grouped_by: None }
     }
 
     pub(crate) fn description(&self) -> Description {
@@ -62,8 +63,8 @@ pub(crate) struct DeduplicateCore {
 }
 
 impl DeduplicateCore {
-    pub(crate) fn new(deduplication: Deduplication) -> DfResult<Self> {
-        let table = StateTable::in_memory(deduplication.table())?;
+    pub(crate) fn new(deduplication: Deduplication, tables: &Tables) -> DfResult<Self> {
+        let table = tables.open(deduplication.table())?;
         let event_time = deduplication.event_time();
         Ok(DeduplicateCore { deduplication, event_time, table, running: Counts::default(), done: Counts::default() })
     }
@@ -98,15 +99,22 @@ impl Core for DeduplicateCore {
         let values = self.values(times.as_ref(), rows.num_rows());
         let expiries = self.table.expiries(&keys, &values)?;
         let (keys, values) = (self.table.encode_keys(&keys, rows.num_rows())?, self.table.encode_values(&values, rows.num_rows())?);
-        let mut first = BooleanBufferBuilder::new(rows.num_rows());
-        for (row, key) in keys.iter().enumerate() {
-            let new = !self.table.contains(key, 0)?;
-            if new {
-                let expiry = expiries.as_ref().filter(|expiries| expiries.is_valid(row)).map(|expiries| expiries.value(row));
-                self.table.put(key, 0, values.row(row), expiry)?;
-                self.running.updated += 1;
+        // The first row of each key in this batch, then those of them whose keys state does not have.
+        let mut seen: HashSet<&[u8]> = HashSet::with_capacity(rows.num_rows());
+        let candidates: Vec<(usize, &[u8])> = keys.iter().enumerate().filter(|(_, key)| seen.insert(key)).collect();
+        let mut known = vec![false; candidates.len()];
+        self.table.get_many(candidates.iter().map(|(_, key)| *key), &mut |index, _, _| {
+            if let Some(known) = known.get_mut(index) {
+                *known = true;
             }
-            first.append(new);
+        })?;
+        let mut first = BooleanBufferBuilder::new(rows.num_rows());
+        first.append_n(rows.num_rows(), false);
+        for ((row, key), _) in candidates.into_iter().zip(known).filter(|(_, known)| !known) {
+            let expiry = expiries.as_ref().filter(|expiries| expiries.is_valid(row)).map(|expiries| expiries.value(row));
+            self.table.put(key, 0, values.row(row), expiry)?;
+            self.running.updated += 1;
+            first.set_bit(row, true);
         }
         let first = BooleanArray::new(first.finish(), None);
         if first.has_true() {

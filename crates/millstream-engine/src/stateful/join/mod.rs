@@ -17,8 +17,11 @@ use millstream_core::watermark::Watermarks;
 use self::bounds::{Bound, state_watermark};
 use self::pairs::Pairs;
 use super::operator::{Core, Counts, Description};
-use super::table::{Encoded, Expiry, StateTable, TableSchema, instants, normalize};
+use super::table::{EncodedKeys, Expiry, PerKey, StateTable, TableSchema, Tables, instants, normalize};
 use super::{Late, micros};
+
+/// How many rows look for their partners together.
+const TOGETHER: usize = 1_024;
 
 /// How rows of one side leave.
 #[derive(Clone, Debug)]
@@ -62,7 +65,8 @@ impl Side {
         };
         let fields = self.schema.fields().iter().zip(&self.names);
         let fields = fields.map(|(field, name)| Arc::new(field.as_ref().clone().with_name(name)) as FieldRef);
-        Ok(TableSchema { name: name.into(), key, value: fields.chain([matched]).collect(), expiry })
+        let value = fields.chain([matched]).collect();
+        Ok(TableSchema { name: name.into(), key, value, expiry, per_key: PerKey::Many, grouped_by: None })
     }
 
     /// The instant (microseconds) up to which rows leave at this watermark.
@@ -121,8 +125,8 @@ pub(crate) struct JoinCore {
 }
 
 impl JoinCore {
-    pub(crate) fn new(join: Join) -> DfResult<Self> {
-        let half = |side: Side, name| -> DfResult<Half> { Ok(Half { table: StateTable::in_memory(side.table(name)?)?, side }) };
+    pub(crate) fn new(join: Join, tables: &Tables) -> DfResult<Self> {
+        let half = |side: Side, name| -> DfResult<Half> { Ok(Half { table: tables.open(side.table(name)?)?, side }) };
         Ok(JoinCore {
             kind: join.kind,
             filter: join.filter,
@@ -190,8 +194,7 @@ impl JoinCore {
             if gone || hopeless || (semi && matched.get(row) == Some(&true)) {
                 continue;
             }
-            let id = half.table.next_sub();
-            half.table.put(key, id, values.row(row), expiry)?;
+            half.table.append(key, values.row(row), expiry)?;
             kept += 1;
         }
         self.running.updated += kept;
@@ -202,7 +205,7 @@ impl JoinCore {
 /// The keys of rows that arrived.
 struct Keys {
     columns: Vec<ArrayRef>,
-    encoded: Encoded,
+    encoded: EncodedKeys,
     /// Whether a null in a key keeps a row from matching anything.
     nulls_match: bool,
 }
@@ -243,9 +246,9 @@ impl Core for JoinCore {
         let columns = columns.collect::<DfResult<Vec<_>>>()?;
         let keys = Keys { encoded: half.table.encode_keys(&columns, rows.num_rows())?, columns, nulls_match };
         let mut pairs = Pairs::new(side, rows.clone());
-        for (row, key) in keys.encoded.iter().enumerate().filter(|(row, _)| !keys.never_match(*row)) {
-            let other = self.halves(side).1;
-            pairs.find(row, key, &other.table)?;
+        let asking: Vec<(usize, &[u8])> = keys.encoded.iter().enumerate().filter(|(row, _)| !keys.never_match(*row)).collect();
+        for asking in asking.chunks(TOGETHER) {
+            pairs.find(asking, &mut self.halves(side).1.table)?;
             if pairs.is_full() {
                 self.matched(&mut pairs, emit)?;
             }

@@ -35,14 +35,17 @@ impl Pairs {
         Pairs { side, rows, arrived: Vec::new(), keys: Vec::new(), subs: Vec::new(), values: Vec::new(), matched }
     }
 
-    /// Adds a pair for every row of the other side with this key.
-    pub(super) fn find(&mut self, row: usize, key: &[u8], other: &StateTable) -> DfResult<()> {
-        let row = u32::try_from(row).map_err(|error| DataFusionError::External(Box::new(error)))?;
-        other.get_many([key], &mut |_, sub, value| {
-            self.arrived.push(row);
-            self.keys.push(key.into());
-            self.subs.push(sub);
-            self.values.push(value.into());
+    /// Adds a pair for every row of the other side with the key of one of these rows.
+    pub(super) fn find(&mut self, rows: &[(usize, &[u8])], other: &mut StateTable) -> DfResult<()> {
+        let numbers = rows.iter().map(|(row, _)| u32::try_from(*row)).collect::<Result<Vec<_>, _>>();
+        let numbers = numbers.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        other.get_many(rows.iter().map(|(_, key)| *key), &mut |index, sub, value| {
+            if let (Some(number), Some((_, key))) = (numbers.get(index), rows.get(index)) {
+                self.arrived.push(*number);
+                self.keys.push((*key).into());
+                self.subs.push(sub);
+                self.values.push(value.into());
+            }
         })
     }
 

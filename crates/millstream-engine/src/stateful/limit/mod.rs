@@ -8,7 +8,7 @@ use datafusion::error::Result as DfResult;
 use millstream_core::watermark::Watermarks;
 
 use super::operator::{Core, Counts, Description};
-use super::table::{Expiry, StateTable, TableSchema};
+use super::table::{Expiry, PerKey, StateTable, TableSchema, Tables};
 
 /// Spark's name of the operator.
 pub(crate) const NAME: &str = "globalLimit";
@@ -19,6 +19,8 @@ fn table() -> TableSchema {
         key: Vec::new(),
         value: vec![Arc::new(Field::new("value", DataType::Int64, false))],
         expiry: Expiry::Never,
+        per_key: PerKey::One,
+        grouped_by: None,
     }
 }
 
@@ -39,8 +41,8 @@ pub(crate) struct LimitCore {
 }
 
 impl LimitCore {
-    pub(crate) fn new(limit: u64) -> DfResult<Self> {
-        Ok(LimitCore { limit, table: StateTable::in_memory(table())?, passed: None, new: 0, done: Counts::default() })
+    pub(crate) fn new(limit: u64, tables: &Tables) -> DfResult<Self> {
+        Ok(LimitCore { limit, table: tables.open(table())?, passed: None, new: 0, done: Counts::default() })
     }
 
     fn passed(&mut self) -> DfResult<u64> {
@@ -48,7 +50,8 @@ impl LimitCore {
             return Ok(passed);
         }
         let mut stored: Option<Box<[u8]>> = None;
-        self.table.get_many([&[][..]], &mut |_, _, value| stored = Some(value.into()))?;
+        let key = self.table.encode_keys(&[], 1)?;
+        self.table.get_many([key.row(0)], &mut |_, _, value| stored = Some(value.into()))?;
         let passed = match stored {
             Some(value) => {
                 let columns = self.table.decode_values([value.as_ref()])?;
@@ -79,7 +82,8 @@ impl Core for LimitCore {
             let total = self.passed()?.saturating_add(self.new);
             let column: ArrayRef = Arc::new(Int64Array::from(vec![i64::try_from(total).unwrap_or(i64::MAX)]));
             let value = self.table.encode_values(&[column], 1)?;
-            self.table.put(&[], 0, value.row(0), None)?;
+            let key = self.table.encode_keys(&[], 1)?;
+            self.table.put(key.row(0), 0, value.row(0), None)?;
             self.done.updated = 1;
         }
         (self.passed, self.new) = (None, 0);

@@ -14,7 +14,7 @@ use millstream_core::watermark::Watermarks;
 
 use super::accumulate::Functions;
 use super::operator::{Core, Counts, Description, refused};
-use super::table::{Expiry, Selection, StateTable, TableSchema, normalize};
+use super::table::{Expiry, PerKey, Selection, StateTable, TableSchema, Tables, normalize};
 use super::{Late, micros, slices};
 use crate::to_datafusion;
 
@@ -49,6 +49,8 @@ impl Sessions {
             key: self.keys.clone(),
             value: [end].into_iter().chain(self.functions.state_fields().iter().cloned()).collect(),
             expiry: if self.closes() { Expiry::Value(0) } else { Expiry::Never },
+            per_key: PerKey::Many,
+            grouped_by: None,
         }
     }
 
@@ -79,8 +81,8 @@ struct Piece {
 }
 
 impl SessionCore {
-    pub(crate) fn new(sessions: Sessions) -> DfResult<Self> {
-        let table = StateTable::in_memory(sessions.table())?;
+    pub(crate) fn new(sessions: Sessions, tables: &Tables) -> DfResult<Self> {
+        let table = tables.open(sessions.table())?;
         Ok(SessionCore { sessions, table, rows: Vec::new(), late: 0, done: Counts::default() })
     }
 

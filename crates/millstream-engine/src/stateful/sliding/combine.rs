@@ -22,7 +22,7 @@ use crate::stateful::accumulate::{Accumulating, Functions};
 use crate::stateful::aggregate::Aggregation;
 use crate::stateful::logical::Slide;
 use crate::stateful::operator::{Core, Counts, Description};
-use crate::stateful::table::{Expiry, StateTable, TableSchema, normalize};
+use crate::stateful::table::{Expiry, PerKey, StateTable, TableSchema, Tables, normalize};
 use crate::stateful::{micros, slices};
 
 /// Rows of state that are looked at together.
@@ -50,10 +50,16 @@ impl Sliding {
         let Slide { width, slide, start } = self.slide;
         let plain = self.aggregation.description();
         Description {
-            tables: vec![self.table(), self.aggregation.table()],
+            tables: vec![self.table(), self.windows()],
             variant: format!("slices width={width} slide={slide} start={start} of {}", plain.variant),
             ..plain
         }
+    }
+
+    /// Whole windows. They are where the slices of the same keys are.
+    fn windows(&self) -> TableSchema {
+        let others = (0..self.aggregation.keys.len()).filter(|index| *index != self.window).collect();
+        TableSchema { grouped_by: Some(others), ..self.aggregation.table() }
     }
 
     fn table(&self) -> TableSchema {
@@ -64,6 +70,8 @@ impl Sliding {
             key: others.map(|(_, key)| key.clone()).collect(),
             value: [end].into_iter().chain(self.aggregation.functions.state_fields().iter().cloned()).collect(),
             expiry: Expiry::Value(0),
+            per_key: PerKey::Many,
+            grouped_by: None,
         }
     }
 
@@ -166,10 +174,10 @@ pub(crate) struct SlidingCore {
 }
 
 impl SlidingCore {
-    pub(crate) fn new(sliding: Sliding) -> DfResult<Self> {
+    pub(crate) fn new(sliding: Sliding, tables: &Tables) -> DfResult<Self> {
         Ok(SlidingCore {
-            slices: StateTable::in_memory(sliding.table())?,
-            windows: StateTable::in_memory(sliding.aggregation.table())?,
+            slices: tables.open(sliding.table())?,
+            windows: tables.open(sliding.windows())?,
             touched: Self::untouched(&sliding)?,
             sliding,
             late: HashMap::new(),
@@ -262,7 +270,7 @@ impl SlidingCore {
         Runs::of(slices.map(|slice| slide.span(slice)))
     }
 
-    fn fetch(&self, keys: &[Arc<[u8]>]) -> DfResult<Fetched> {
+    fn fetch(&mut self, keys: &[Arc<[u8]>]) -> DfResult<Fetched> {
         let mut fetched = Fetched::default();
         self.slices.get_many(slices(keys), &mut |key, slice, value| {
             fetched.slices.push((key, slice));
@@ -272,7 +280,7 @@ impl SlidingCore {
     }
 
     /// Windows of some keys from their slices; `None` where there are none.
-    fn combine(&self, slide: Slide, keys: &[Arc<[u8]>], runs: &[Runs], fetched: &Fetched) -> DfResult<Option<Combined>> {
+    fn combine(&mut self, slide: Slide, keys: &[Arc<[u8]>], runs: &[Runs], fetched: &Fetched) -> DfResult<Option<Combined>> {
         let mut windows = Windows::default();
         for ((key, runs), range) in runs.iter().enumerate().zip(fetched.by_key(keys.len())) {
             let held = fetched.slices.get(range.clone()).unwrap_or_default();

@@ -1,9 +1,10 @@
 //! Columns to bytes and back, a row at a time.
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, Int64Array};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, RowParser, Rows, SortField};
 use datafusion::error::{DataFusionError, Result as DfResult};
+use millstream_checkpoint::state::key;
 
 /// Encodes rows of some columns as bytes: equal rows as equal bytes.
 #[derive(Debug)]
@@ -62,4 +63,43 @@ impl Encoded {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.rows).map(|index| self.row(index))
     }
+}
+
+/// Keys of state: [`key`] says what is in front of their columns.
+#[derive(Debug)]
+pub(crate) struct EncodedKeys {
+    bytes: Vec<u8>,
+    /// Where each key ends.
+    ends: Vec<usize>,
+}
+
+impl EncodedKeys {
+    /// Keys of encoded columns. `grouped_by` are the columns that say which group a key is in; `expiries` are those of a table whose keys have
+    /// one, and rows without one never leave.
+    pub(crate) fn of(columns: &Encoded, grouped_by: &Encoded, expiries: Option<&Int64Array>) -> EncodedKeys {
+        let mut keys = EncodedKeys { bytes: Vec::new(), ends: Vec::with_capacity(columns.rows) };
+        for (row, columns) in columns.iter().enumerate() {
+            let expiry = expiries.map(|expiries| if expiries.is_valid(row) { expiries.value(row) } else { key::NEVER });
+            key::write(&mut keys.bytes, key::group_of(grouped_by.row(row)), expiry, columns);
+            keys.ends.push(keys.bytes.len());
+        }
+        keys
+    }
+
+    /// One of them.
+    pub(crate) fn row(&self, index: usize) -> &[u8] {
+        let from = index.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        self.ends.get(index).and_then(|to| self.bytes.get(from..*to)).unwrap_or_default()
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.ends.len()).map(|index| self.row(index))
+    }
+}
+
+/// The encoded columns of a key.
+pub(crate) fn columns_of(key: &[u8], expires: bool) -> &[u8] {
+    let skip = key::GROUP_BYTES + if expires { key::EXPIRY_BYTES } else { 0 };
+    key.get(skip..).unwrap_or_default()
 }

@@ -1,26 +1,31 @@
 //! A table of state: rows of Arrow columns by key, and what changed in them since the last batch.
 //!
 //! A table knows columns, a [`Store`] knows bytes. Keys and values are row-encoded on the way, so that every operator's state looks the same
-//! to a store, and decoded again where changes are written to the checkpoint.
+//! to a store, and decoded again where changes are written to the checkpoint. Each task has tables of its own, with the keys of its key groups.
 
+mod changes;
 mod codec;
-mod memory;
 mod normalize;
-mod store;
+mod placement;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, TimestampMicrosecondType};
-use datafusion::common::{HashMap, hash_map};
 use datafusion::error::{DataFusionError, Result as DfResult};
+use millstream_checkpoint::state::key::{self, NEVER};
+use millstream_checkpoint::state::store::{ExpiryOf, Shape, Store};
 use millstream_core::Error;
 
-pub(crate) use codec::{Codec, Encoded};
-pub(crate) use memory::MemoryStore;
+use changes::Touched;
+pub(crate) use changes::{ChangedRows, Changes};
+use codec::columns_of;
+pub(crate) use codec::{Codec, Encoded, EncodedKeys};
+pub(crate) use millstream_checkpoint::state::store::PerKey;
 pub(crate) use normalize::normalize;
-pub(crate) use store::Store;
+pub(crate) use placement::{Placement, Tables, task_of};
 
 use crate::to_datafusion;
 
@@ -39,6 +44,10 @@ pub(crate) struct TableSchema {
     pub(crate) value: Vec<FieldRef>,
     /// The column whose event time says when a row may leave.
     pub(crate) expiry: Expiry,
+    /// How many values a key has.
+    pub(crate) per_key: PerKey,
+    /// The key columns that say which task has a row, where it is not all of them.
+    pub(crate) grouped_by: Option<Vec<usize>>,
 }
 
 /// Where a row's expiry is.
@@ -53,6 +62,16 @@ pub(crate) enum Expiry {
 }
 
 impl TableSchema {
+    /// What a store has to know about it.
+    fn shape(&self) -> Shape {
+        let expiry = match self.expiry {
+            Expiry::Never => ExpiryOf::Nothing,
+            Expiry::Key(_) => ExpiryOf::Key,
+            Expiry::Value(_) => ExpiryOf::Value,
+        };
+        Shape { per_key: self.per_key, expiry }
+    }
+
     /// The columns of changes: those of the key, which of its values, those of the value.
     fn change_schema(&self) -> SchemaRef {
         let nullable = |prefix: &str, index: usize, field: &FieldRef| {
@@ -75,7 +94,7 @@ impl TableSchema {
         };
         let key = columns.fields().iter().take(at).map(own).collect();
         let value = columns.fields().iter().skip(at + 1).map(own).collect();
-        Some(TableSchema { name: name.to_owned().into(), key, value, expiry: Expiry::Never })
+        Some(TableSchema { name: name.to_owned().into(), key, value, expiry: Expiry::Never, per_key: PerKey::Many, grouped_by: None })
     }
 
     fn removal_schema(&self) -> SchemaRef {
@@ -110,15 +129,6 @@ fn end_of(window: &StructArray) -> DfResult<&ArrayRef> {
     window.column_by_name("end").ok_or_else(|| to_datafusion(Error::internal("a window without an end has no event time")))
 }
 
-/// Rows that changed since the last batch.
-#[derive(Debug)]
-pub(crate) struct Changes {
-    /// Key columns, `sub`, value columns.
-    pub(crate) puts: RecordBatch,
-    /// Key columns, `sub`.
-    pub(crate) removes: RecordBatch,
-}
-
 /// Rows in columns, as they came out of a table.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
@@ -127,25 +137,51 @@ pub(crate) struct Selection {
     pub(crate) values: Vec<ArrayRef>,
 }
 
-/// A table.
+/// How the columns of a table become bytes.
+#[derive(Debug)]
+struct Codecs {
+    keys: Codec,
+    /// Of the columns that say which key group a row is in, where it is not all of the key.
+    groups: Option<Codec>,
+    /// Whether keys have their expiry in front of their columns.
+    expiring: bool,
+    values: Codec,
+}
+
+impl Codecs {
+    fn of(schema: &TableSchema) -> DfResult<Self> {
+        let codec = |fields: &[FieldRef]| Codec::new(fields.iter().map(|field| field.data_type()));
+        let groups = schema.grouped_by.as_ref().map(|columns| {
+            let fields: Vec<FieldRef> = columns.iter().filter_map(|column| schema.key.get(*column)).cloned().collect();
+            codec(&fields)
+        });
+        let expiring = matches!(schema.expiry, Expiry::Key(_));
+        Ok(Codecs { keys: codec(&schema.key)?, groups: groups.transpose()?, expiring, values: codec(&schema.value)? })
+    }
+
+    fn decode_keys<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> DfResult<Vec<ArrayRef>> {
+        self.keys.decode(keys.into_iter().map(|key| columns_of(key, self.expiring)))
+    }
+}
+
+/// A table of one task.
 #[derive(Debug)]
 pub(crate) struct StateTable {
     schema: TableSchema,
-    keys: Codec,
-    values: Codec,
+    /// The key groups of the task.
+    groups: Range<u16>,
+    codecs: Arc<Codecs>,
     store: Box<dyn Store>,
-    /// What was touched since the last batch, and whether it was there before. Keys are row-encoded.
-    touched: HashMap<(Box<[u8]>, i64), bool>,
+    /// What changed since the last batch.
+    touched: Touched,
     /// Beyond every `sub` there is.
     next_sub: i64,
 }
 
 impl StateTable {
-    /// An empty table in memory.
-    pub(crate) fn in_memory(schema: TableSchema) -> DfResult<Self> {
-        let codec = |fields: &[FieldRef]| Codec::new(fields.iter().map(|field| field.data_type()));
-        let (keys, values) = (codec(&schema.key)?, codec(&schema.value)?);
-        Ok(StateTable { schema, keys, values, store: Box::new(MemoryStore::default()), touched: HashMap::new(), next_sub: 0 })
+    fn new(schema: TableSchema, groups: Range<u16>, store: Box<dyn Store>) -> DfResult<Self> {
+        let codecs = Arc::new(Codecs::of(&schema)?);
+        Ok(StateTable { schema, groups, codecs, store, touched: Touched::default(), next_sub: 0 })
     }
 
     /// The columns.
@@ -163,52 +199,68 @@ impl StateTable {
         self.store.bytes()
     }
 
-    /// A number that no value of any key has.
-    pub(crate) fn next_sub(&mut self) -> i64 {
-        let sub = self.next_sub;
-        self.next_sub += 1;
-        sub
-    }
-
     /// Encodes keys.
-    pub(crate) fn encode_keys(&self, columns: &[ArrayRef], rows: usize) -> DfResult<Encoded> {
-        self.keys.encode(columns, rows)
+    pub(crate) fn encode_keys(&self, columns: &[ArrayRef], rows: usize) -> DfResult<EncodedKeys> {
+        let expiries = match self.schema.expiry {
+            Expiry::Key(index) => columns.get(index).map(instants).transpose()?,
+            _ => None,
+        };
+        let encoded = self.codecs.keys.encode(columns, rows)?;
+        let (Some(groups), Some(of)) = (&self.codecs.groups, &self.schema.grouped_by) else {
+            return Ok(EncodedKeys::of(&encoded, &encoded, expiries.as_ref()));
+        };
+        let grouped_by: Vec<ArrayRef> = of.iter().filter_map(|column| columns.get(*column)).cloned().collect();
+        Ok(EncodedKeys::of(&encoded, &groups.encode(&grouped_by, rows)?, expiries.as_ref()))
     }
 
     /// Key columns from encoded keys.
     pub(crate) fn decode_keys<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> DfResult<Vec<ArrayRef>> {
-        self.keys.decode(keys)
+        self.codecs.decode_keys(keys)
     }
 
     /// Encodes values.
     pub(crate) fn encode_values(&self, columns: &[ArrayRef], rows: usize) -> DfResult<Encoded> {
-        self.values.encode(columns, rows)
+        self.codecs.values.encode(columns, rows)
     }
 
     /// Value columns from encoded values.
     pub(crate) fn decode_values<'a>(&self, values: impl IntoIterator<Item = &'a [u8]>) -> DfResult<Vec<ArrayRef>> {
-        self.values.decode(values)
+        self.codecs.values.decode(values)
     }
 
-    /// Visits the values of each key: the position of the key, which of its values, the value.
-    pub(crate) fn get_many<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>, visit: &mut dyn FnMut(usize, i64, &[u8])) -> DfResult<()> {
-        self.store.get_many(&mut keys.into_iter(), visit).map_err(to_datafusion)
+    /// Visits the values of each key: the position of the key, which of its values, the value. Keys come in any order.
+    pub(crate) fn get_many<'a>(
+        &mut self,
+        keys: impl IntoIterator<Item = &'a [u8]>,
+        visit: &mut dyn FnMut(usize, i64, &[u8]),
+    ) -> DfResult<()> {
+        let keys: Vec<&[u8]> = keys.into_iter().collect();
+        self.store.get_many(&keys, visit).map_err(to_datafusion)
     }
 
     /// One value of a key.
-    pub(crate) fn get(&self, key: &[u8], sub: i64) -> DfResult<Option<Box<[u8]>>> {
+    pub(crate) fn get(&mut self, key: &[u8], sub: i64) -> DfResult<Option<Box<[u8]>>> {
         self.store.get(key, sub).map_err(to_datafusion)
     }
 
     /// Whether there is a value.
-    pub(crate) fn contains(&self, key: &[u8], sub: i64) -> DfResult<bool> {
+    pub(crate) fn contains(&mut self, key: &[u8], sub: i64) -> DfResult<bool> {
         Ok(self.get(key, sub)?.is_some())
     }
 
     /// Puts a value, which may leave when event time has passed `expiry` (microseconds).
     pub(crate) fn put(&mut self, key: &[u8], sub: i64, value: &[u8], expiry: Option<i64>) -> DfResult<()> {
-        let existed = self.store.put(key, sub, value, expiry).map_err(to_datafusion)?;
-        self.touch(key, sub, existed);
+        let existed = self.store.put(key, sub, value, expiry.unwrap_or(NEVER)).map_err(to_datafusion)?;
+        self.touched.note(key, sub, existed, Some(value));
+        Ok(())
+    }
+
+    /// Puts another value beside those that the key has.
+    pub(crate) fn append(&mut self, key: &[u8], value: &[u8], expiry: Option<i64>) -> DfResult<()> {
+        let sub = self.next_sub;
+        self.next_sub += 1;
+        self.store.insert(key, sub, value, expiry.unwrap_or(NEVER)).map_err(to_datafusion)?;
+        self.touched.note(key, sub, false, Some(value));
         Ok(())
     }
 
@@ -216,23 +268,17 @@ impl StateTable {
     pub(crate) fn remove(&mut self, key: &[u8], sub: i64) -> DfResult<bool> {
         let existed = self.store.remove(key, sub).map_err(to_datafusion)?;
         if existed {
-            self.touch(key, sub, true);
+            self.touched.note(key, sub, true, None);
         }
         Ok(existed)
     }
 
-    fn touch(&mut self, key: &[u8], sub: i64, existed: bool) {
-        if let hash_map::Entry::Vacant(entry) = self.touched.entry((key.into(), sub)) {
-            entry.insert(existed);
-        }
-    }
-
     /// Removes and returns every row whose expiry is at or before `instant` (microseconds).
     pub(crate) fn expire(&mut self, instant: i64) -> DfResult<Vec<Row>> {
-        let mut gone = Vec::new();
-        self.store.take_expired(instant, &mut |key, sub, value| gone.push((key, sub, value))).map_err(to_datafusion)?;
+        let mut gone: Vec<Row> = Vec::new();
+        self.store.take_expired(instant, &mut |key, sub, value| gone.push((key.into(), sub, value.into()))).map_err(to_datafusion)?;
         for (key, sub, _) in &gone {
-            self.touch(key, *sub, true);
+            self.touched.note(key, *sub, true, None);
         }
         Ok(gone)
     }
@@ -248,15 +294,19 @@ impl StateTable {
             visit(key, sub);
             true
         };
-        self.store.scan(&mut each).map_err(to_datafusion)
+        self.store.scan(self.groups.clone(), &mut each).map_err(to_datafusion)
     }
 
     /// Every row, in pieces of at most `rows`.
     pub(crate) fn scan(&self, rows: usize, visit: &mut dyn FnMut(Selection) -> DfResult<()>) -> DfResult<()> {
+        self.scan_groups(self.groups.clone(), rows, visit)
+    }
+
+    fn scan_groups(&self, groups: Range<u16>, rows: usize, visit: &mut dyn FnMut(Selection) -> DfResult<()>) -> DfResult<()> {
         let mut piece: Vec<Row> = Vec::new();
         let mut outcome = Ok(());
         self.store
-            .scan(&mut |key, sub, value| {
+            .scan(groups, &mut |key, sub, value| {
                 piece.push((key.into(), sub, value.into()));
                 if piece.len() < rows {
                     return true;
@@ -272,9 +322,9 @@ impl StateTable {
     /// The columns of encoded rows.
     pub(crate) fn select(&self, rows: &[Row]) -> DfResult<Selection> {
         Ok(Selection {
-            keys: self.keys.decode(rows.iter().map(|(key, _, _)| key.as_ref()))?,
+            keys: self.decode_keys(rows.iter().map(|(key, _, _)| key.as_ref()))?,
             subs: rows.iter().map(|(_, sub, _)| *sub).collect(),
-            values: self.values.decode(rows.iter().map(|(_, _, value)| value.as_ref()))?,
+            values: self.codecs.values.decode(rows.iter().map(|(_, _, value)| value.as_ref()))?,
         })
     }
 
@@ -288,38 +338,21 @@ impl StateTable {
         column.map(instants).transpose()
     }
 
-    /// What changed since the last call, `None` when nothing did.
-    pub(crate) fn take_changes(&mut self) -> DfResult<Option<Changes>> {
-        if self.touched.is_empty() {
-            return Ok(None);
-        }
-        let touched = std::mem::take(&mut self.touched);
-        let mut puts: Vec<Row> = Vec::new();
-        let mut removes: Vec<(Box<[u8]>, i64)> = Vec::new();
-        for ((key, sub), existed) in touched {
-            match self.get(&key, sub)? {
-                Some(value) => puts.push((key, sub, value)),
-                None if existed => removes.push((key, sub)),
-                None => {}
-            }
-        }
-        let put = self.select(&puts)?;
-        let mut columns = put.keys;
-        columns.push(Arc::new(Int64Array::from(put.subs)));
-        columns.extend(put.values);
-        let puts = RecordBatch::try_new(self.schema.change_schema(), columns)?;
-        let mut columns = self.keys.decode(removes.iter().map(|(key, _)| key.as_ref()))?;
-        columns.push(Arc::new(Int64Array::from_iter_values(removes.iter().map(|(_, sub)| *sub))));
-        let removes = RecordBatch::try_new(self.schema.removal_schema(), columns)?;
-        if puts.num_rows() == 0 && removes.num_rows() == 0 {
-            return Ok(None);
-        }
-        Ok(Some(Changes { puts, removes }))
+    /// Ends a batch: what has to be on disk is written, and memory that the query has no room for is given up.
+    pub(crate) fn settle(&mut self) -> DfResult<()> {
+        self.store.settle().map_err(to_datafusion)
     }
 
-    /// Everything in it as puts, in pieces: a snapshot.
-    pub(crate) fn snapshot(&self, rows: usize, visit: &mut dyn FnMut(RecordBatch) -> DfResult<()>) -> DfResult<()> {
-        self.scan(rows, &mut |piece| {
+    /// What changed since the last call, `None` when nothing did.
+    pub(crate) fn take_changes(&mut self) -> Option<Changes> {
+        let (puts, removes) = self.touched.take();
+        let changed = !puts.is_empty() || !removes.is_empty();
+        changed.then(|| Changes { schema: self.schema.clone(), codecs: self.codecs.clone(), puts, removes })
+    }
+
+    /// The rows of these key groups as puts, in pieces: a part of a snapshot.
+    pub(crate) fn snapshot(&self, groups: Range<u16>, rows: usize, visit: &mut dyn FnMut(RecordBatch) -> DfResult<()>) -> DfResult<()> {
+        self.scan_groups(groups, rows, &mut |piece| {
             let mut columns = piece.keys;
             columns.push(Arc::new(Int64Array::from(piece.subs)));
             columns.extend(piece.values);
@@ -327,16 +360,24 @@ impl StateTable {
         })
     }
 
-    /// Puts rows that were read from the checkpoint: key columns, `sub`, value columns.
-    pub(crate) fn restore(&mut self, puts: &RecordBatch) -> DfResult<()> {
+    /// Puts rows that were read from the checkpoint, as far as they are of this task: key columns, `sub`, value columns. `new` says that the table
+    /// has none of them yet.
+    pub(crate) fn restore(&mut self, puts: &RecordBatch, new: bool) -> DfResult<()> {
         let (keys, subs, values) = self.split(puts)?;
         let rows = puts.num_rows();
         let expiries = self.expiries(&keys, &values)?;
-        let (keys, values) = (self.keys.encode(&keys, rows)?, self.values.encode(&values, rows)?);
-        for row in 0..rows {
-            let expiry = expiries.as_ref().filter(|expiries| expiries.is_valid(row)).map(|expiries| expiries.value(row));
-            self.next_sub = self.next_sub.max(subs.value(row).saturating_add(1));
-            self.store.put(keys.row(row), subs.value(row), values.row(row), expiry).map_err(to_datafusion)?;
+        let (keys, values) = (self.encode_keys(&keys, rows)?, self.encode_values(&values, rows)?);
+        let own: Vec<(usize, &[u8])> = keys.iter().enumerate().filter(|(_, key)| self.groups.contains(&key::group(key))).collect();
+        if self.schema.per_key == PerKey::One && !new && !self.store.is_empty() {
+            // On a disk, asking for all of them costs less than asking for each.
+            self.get_many(own.iter().map(|(_, key)| *key), &mut |_, _, _| {})?;
+        }
+        for (row, key) in own {
+            let expiry = expiries.as_ref().filter(|expiries| expiries.is_valid(row)).map_or(NEVER, |expiries| expiries.value(row));
+            let (sub, value) = (subs.value(row), values.row(row));
+            self.next_sub = self.next_sub.max(sub.saturating_add(1));
+            let put = if new { self.store.insert(key, sub, value, expiry) } else { self.store.put(key, sub, value, expiry).map(drop) };
+            put.map_err(to_datafusion)?;
         }
         Ok(())
     }
@@ -344,9 +385,9 @@ impl StateTable {
     /// Removes rows that were removed in the checkpoint: key columns, `sub`.
     pub(crate) fn restore_removes(&mut self, removes: &RecordBatch) -> DfResult<()> {
         let (keys, subs, _) = self.split(removes)?;
-        let keys = self.keys.encode(&keys, removes.num_rows())?;
-        for row in 0..removes.num_rows() {
-            self.store.remove(keys.row(row), subs.value(row)).map_err(to_datafusion)?;
+        let keys = self.encode_keys(&keys, removes.num_rows())?;
+        for (row, key) in keys.iter().enumerate().filter(|(_, key)| self.groups.contains(&key::group(key))) {
+            self.store.remove(key, subs.value(row)).map_err(to_datafusion)?;
         }
         Ok(())
     }

@@ -347,7 +347,8 @@ impl Lab {
         Self::over(Arc::new(InMemory::new()), Results::default(), tasks)
     }
 
-    fn over(store: Arc<dyn ObjectStore>, results: Results, tasks: usize) -> Self {
+    /// A session that works in so many tasks.
+    pub(super) fn over(store: Arc<dyn ObjectStore>, results: Results, tasks: usize) -> Self {
         let registry = Registry::new(Arc::new(StepClock::default()), Arc::new(UniqueIds));
         let session = Session::new(registry, SessionOptions { parallelism: tasks, ..SessionOptions::default() }).unwrap();
         let seen = AtomicUsize::new(results.batches());

@@ -214,17 +214,18 @@ impl Writer<'_> {
 
     /// What the parser wraps around aggregate functions.
     fn clause(&self, name: &str, arguments: &[Expression]) -> Option<String> {
+        // Only what is shown is written: writing what another branch writes again would take twice the time at every level.
         let (first, rest) = arguments.split_first()?;
-        let inner = self.write(first);
+        let inner = || self.write(first);
         match name {
-            "__filter" => Some(format!("{inner} FILTER (WHERE {})", self.list(rest))),
+            "__filter" => Some(format!("{} FILTER (WHERE {})", inner(), self.list(rest))),
             "__within_group" => {
                 let called = super::function::name_of_call(first);
                 let orders: Vec<String> = rest.iter().map(|order| self.group_order(&called, order)).collect();
-                Some(format!("{inner} WITHIN GROUP (ORDER BY {})", orders.join(", ")))
+                Some(format!("{} WITHIN GROUP (ORDER BY {})", inner(), orders.join(", ")))
             }
-            "__ignore_nulls" if name_of_call(first) == "nth_value" => Some(format!("{inner} ignore nulls")),
-            "__ignore_nulls" => Some(inner),
+            "__ignore_nulls" if name_of_call(first) == "nth_value" => Some(format!("{} ignore nulls", inner())),
+            "__ignore_nulls" => Some(inner()),
             _ => None,
         }
     }
@@ -287,18 +288,18 @@ impl Writer<'_> {
         if internal && let Some((_, operator)) = SHIFTS.iter().find(|(known, _)| *known == name) {
             return Some(format!("({} {operator} {})", self.write(left), self.write(right)));
         }
-        let (first, second) = (self.write(left), self.write(right));
-        Some(match name {
-            "!=" | "<>" => format!("(NOT ({first} = {second}))"),
-            "like" => format!("{first} LIKE {second}"),
-            "trim" => format!("TRIM(BOTH {first} FROM {second})"),
-            "ltrim" => format!("TRIM(LEADING {first} FROM {second})"),
-            "rtrim" => format!("TRIM(TRAILING {first} FROM {second})"),
-            "extract" => format!("extract({first} FROM {second})"),
-            "datepart" => format!("datepart({first} FROM {second})"),
-            "convert_timezone" => format!("convert_timezone(current_timezone(), {first}, {second})"),
+        let (before, between, after) = match name {
+            "!=" | "<>" => ("(NOT (", " = ", "))"),
+            "like" => ("", " LIKE ", ""),
+            "trim" => ("TRIM(BOTH ", " FROM ", ")"),
+            "ltrim" => ("TRIM(LEADING ", " FROM ", ")"),
+            "rtrim" => ("TRIM(TRAILING ", " FROM ", ")"),
+            "extract" => ("extract(", " FROM ", ")"),
+            "datepart" => ("datepart(", " FROM ", ")"),
+            "convert_timezone" => ("convert_timezone(current_timezone(), ", ", ", ")"),
             _ => return None,
-        })
+        };
+        Some(format!("{before}{}{between}{}{after}", self.write(left), self.write(right)))
     }
 
     fn special(&self, name: &str, function: &UnresolvedFunction, internal: bool) -> Option<String> {
@@ -366,19 +367,21 @@ impl Writer<'_> {
             return None;
         }
         let (left_kind, right_kind) = (self.temporal_kind(left)?, self.temporal_kind(right)?);
-        let (first, second) = (self.write(left), self.write(right));
+        let (first, second) = (|| self.write(left), || self.write(right));
         use Temporal::{Date, Interval, Months, Number, Text, Timestamp, WholeDays};
         Some(match (left_kind, name, right_kind) {
-            (Date, "+", Number) => format!("date_add({first}, {second})"),
-            (Number, "+", Date) => format!("date_add({second}, {first})"),
-            (Date, "-", Number) => format!("date_sub({first}, {second})"),
-            (Date, "+", WholeDays) => format!("date_add({first}, extractansiintervaldays({second}))"),
-            (WholeDays, "+", Date) => format!("date_add({second}, extractansiintervaldays({first}))"),
-            (Date, "-", WholeDays) => format!("date_add({first}, (- extractansiintervaldays({second})))"),
+            (Date, "+", Number) => format!("date_add({}, {})", first(), second()),
+            (Number, "+", Date) => format!("date_add({}, {})", second(), first()),
+            (Date, "-", Number) => format!("date_sub({}, {})", first(), second()),
+            (Date, "+", WholeDays) => format!("date_add({}, extractansiintervaldays({}))", first(), second()),
+            (WholeDays, "+", Date) => format!("date_add({}, extractansiintervaldays({}))", second(), first()),
+            (Date, "-", WholeDays) => format!("date_add({}, (- extractansiintervaldays({})))", first(), second()),
             (Date | Timestamp | Text, operator, Months | Interval) | (Timestamp | Text, operator, WholeDays) => {
-                format!("{first} {operator} {second}")
+                format!("{} {operator} {}", first(), second())
             }
-            (Months | Interval, "+", Date | Timestamp | Text) | (WholeDays, "+", Timestamp | Text) => format!("{second} + {first}"),
+            (Months | Interval, "+", Date | Timestamp | Text) | (WholeDays, "+", Timestamp | Text) => {
+                format!("{} + {}", second(), first())
+            }
             _ => return None,
         })
     }

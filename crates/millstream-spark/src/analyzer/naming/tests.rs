@@ -80,3 +80,13 @@ fn numbers_are_written_as_java_writes_them() {
         assert_eq!(name_of(&expression), expected, "{text}");
     }
 }
+
+/// Names are written once, however deep: twice at every level would be 2^60 times here.
+#[test]
+fn deep_expressions_are_named_in_time() {
+    for (before, after) in [("negative(", ")"), ("upper(", ")"), ("(a != ", ")"), ("nvl(", ", 1)"), ("(1 + ", ")"), ("(a * ", ")")] {
+        let text = format!("{}a{}", before.repeat(60), after.repeat(60));
+        let (expression, _) = expression_with_subqueries(&text).unwrap();
+        assert!(name_in(&expression, &Recorded).len() > 120, "{before}");
+    }
+}

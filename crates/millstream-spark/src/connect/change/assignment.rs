@@ -1,5 +1,6 @@
 //! What `SET a = …, b.c = …` and `INSERT (a, b) VALUES …` make of the columns of a table.
 
+use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::Expr;
 use datafusion::scalar::ScalarValue;
@@ -9,7 +10,7 @@ use spark_connect_proto::expression::ExprType;
 
 use crate::analyzer::{Attribute, name_parts};
 use crate::functions::cast::{self, CastMode};
-use crate::functions::{Argument, Call, Functions, Settings, Typed, faults};
+use crate::functions::{Argument, Arguments, Call, Functions, Kernel, Settings, Typed, faults, scalar};
 use crate::types::ddl_type;
 
 /// A value for a column, or for a field inside of one.
@@ -107,13 +108,14 @@ fn inside(field: &Field, old: &Typed, assignments: &[Assigned], settings: &Setti
             field.name(),
             ddl_type(field.data_type())
         );
-        return Err(Error::invalid("DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT", message).with_sqlstate("0AKDC"));
+        return Err(Error::invalid("_LEGACY_ERROR_TEMP_DELTA_0009", message));
     };
     for assigned in assignments {
         let Some(first) = assigned.path.first() else { continue };
         if !fields.iter().any(|field| same(field.name(), first, settings)) {
-            let known = fields.iter().map(|field| field.name().as_str());
-            return Err(unresolved(&[field.name().clone(), first.clone()], known));
+            let known: Vec<String> = fields.iter().map(|field| format!("`{}`", field.name())).collect();
+            let message = format!("No such struct field `{first}` in {}.", known.join(", "));
+            return Err(Error::invalid("FIELD_NOT_FOUND", message).with_sqlstate("42704"));
         }
     }
     let mut parts: Vec<Typed> = Vec::with_capacity(fields.len() * 2);
@@ -146,7 +148,41 @@ pub(in crate::connect) fn stored(value: Typed, field: &Field, settings: &Setting
     if let (DataType::Struct(from), DataType::Struct(to)) = (&value.data_type, field.data_type()) {
         return by_name(&value, from, to, field, settings);
     }
-    cast::explicit_to(value, &Field::new(field.name(), field.data_type().clone(), true), CastMode::Ansi, settings)
+    let to = Field::new(field.name(), field.data_type().clone(), true);
+    let narrows = value.data_type.is_numeric() && to.data_type().is_numeric() && !cast::rules::is_up_cast(&value.data_type, to.data_type());
+    if !narrows {
+        return cast::explicit_to(value, &to, CastMode::Ansi, settings);
+    }
+    // The same cast with the error of a table that is written: null stands for what does not fit.
+    let fitting = cast::explicit_to(value.clone(), &to, CastMode::Try, settings)?;
+    let guard = Fitting { column: field.name().clone(), from: value.data_type.clone(), to: to.data_type().clone() };
+    let (data_type, nullable, metadata) = (fitting.data_type.clone(), value.nullable, fitting.metadata.clone());
+    Ok(scalar("stored", guard, vec![value, fitting], data_type, nullable).with_metadata(metadata))
+}
+
+/// Fails where a number has no value of the type that it is stored as.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Fitting {
+    column: String,
+    from: DataType,
+    to: DataType,
+}
+
+impl Kernel for Fitting {
+    fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+        let (given, stored) = (arguments.array(0)?, arguments.array(1)?);
+        if (0..given.len()).any(|row| given.is_valid(row) && stored.is_null(row)) {
+            let message = format!(
+                "Failed to write a value of \"{}\" type into the \"{}\" type column `{}` due to an overflow. Use `try_cast` on the input value \
+                 to tolerate overflow and return NULL instead.",
+                ddl_type(&self.from),
+                ddl_type(&self.to),
+                self.column
+            );
+            return Err(faults::row("DELTA_CAST_OVERFLOW_IN_TABLE_WRITE", "22003", message));
+        }
+        Ok(stored)
+    }
 }
 
 fn by_name(value: &Typed, from: &[FieldRef], to: &[FieldRef], field: &Field, settings: &Settings) -> Result<Typed> {

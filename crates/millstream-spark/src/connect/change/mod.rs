@@ -84,24 +84,16 @@ fn answer(figures: &[(&str, i64)]) -> Result<RecordBatch> {
     RecordBatch::try_from_iter_with_nullable(columns).map_err(|error| Error::internal("figures do not form a row").caused_by(error))
 }
 
-/// A condition of a statement, over columns. `operation` and `what` say in messages where it is.
+/// A condition of a statement, over columns. `operation` says in messages where it is.
 ///
 /// # Errors
-/// `DELTA_UNSUPPORTED_SUBQUERY`, `DELTA_AGGREGATION_NOT_SUPPORTED`, `DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED`,
-/// `DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN`, and those of names and types.
-pub(in crate::connect) fn condition(
-    session: &ConnectSession,
-    expression: &Expression,
-    columns: &[Attribute],
-    operation: &str,
-) -> Result<Expr> {
-    refuse_subquery(expression, operation)?;
-    let settings = session.settings();
-    let value = apart::resolved(expression, columns, session, &settings, &session.engine.context().state())?;
-    check_row_value(&value, operation, "condition")?;
+/// `DELTA_UNSUPPORTED_SUBQUERY`, `DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN`, those of aggregates and of functions that are not deterministic,
+/// and those of names and types.
+pub(in crate::connect) fn condition(session: &Session, expression: &Expression, columns: &[Attribute], operation: &str) -> Result<Expr> {
+    let value = row_value(session, expression, columns, operation)?;
     match &value.data_type {
         DataType::Boolean => Ok(value.expr),
-        DataType::Null => Ok(crate::functions::cast::implicit(value, &DataType::Boolean, &settings)?.expr),
+        DataType::Null => Ok(crate::functions::cast::implicit(value, &DataType::Boolean, &session.settings())?.expr),
         other => {
             let message = format!("the condition of {operation} is of type \"{}\" and not boolean", crate::types::ddl_type(other));
             Err(faults::mismatch("FILTER_NOT_BOOLEAN", message))
@@ -109,17 +101,51 @@ pub(in crate::connect) fn condition(
     }
 }
 
+/// A value of one row, over columns.
+fn row_value(session: &Session, expression: &Expression, columns: &[Attribute], operation: &str) -> Result<Typed> {
+    refuse_subquery(expression, operation)?;
+    let value = resolved(session, expression, columns, operation)?;
+    if apart::is_aggregate(&value) {
+        return Err(aggregation(operation, "condition"));
+    }
+    if value.expr.is_volatile() {
+        let message =
+            format!("non-deterministic functions are not supported in the condition of {operation}: compute the value in a column first");
+        return Err(match operation {
+            MERGE => Error::invalid("DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED", message).with_sqlstate("0AKDC"),
+            _ => Error::invalid("INVALID_NON_DETERMINISTIC_EXPRESSIONS", message).with_sqlstate("42K0E"),
+        });
+    }
+    Ok(value)
+}
+
 /// A value that a statement assigns, over columns.
 ///
 /// # Errors
 /// As [`condition`].
-fn value(session: &ConnectSession, expression: &Expression, columns: &[Attribute], operation: &str) -> Result<Typed> {
+fn value(session: &Session, expression: &Expression, columns: &[Attribute], operation: &str) -> Result<Typed> {
     refuse_subquery(expression, operation)?;
-    let value = apart::resolved(expression, columns, session, &session.settings(), &session.engine.context().state())?;
+    let value = resolved(session, expression, columns, operation)?;
     if apart::is_aggregate(&value) {
         return Err(aggregation(operation, "assignment"));
     }
     Ok(value)
+}
+
+/// How a merge is called where others have conditions of their own.
+const MERGE: &str = "MERGE";
+
+fn resolved(session: &Session, expression: &Expression, columns: &[Attribute], operation: &str) -> Result<Typed> {
+    let resolved = apart::resolved(expression, columns, session, &session.settings(), &session.engine.context().state());
+    if operation == MERGE { resolved.map_err(unresolved_in_merge) } else { resolved }
+}
+
+/// Names that a merge does not know have a condition of their own.
+fn unresolved_in_merge(error: Error) -> Error {
+    match error.code().starts_with("UNRESOLVED_COLUMN") {
+        true => Error::invalid("DELTA_MERGE_UNRESOLVED_EXPRESSION", error.message().to_owned()).with_sqlstate("42601"),
+        false => error,
+    }
 }
 
 fn refuse_subquery(expression: &Expression, operation: &str) -> Result<()> {
@@ -130,21 +156,12 @@ fn refuse_subquery(expression: &Expression, operation: &str) -> Result<()> {
     Ok(())
 }
 
-fn check_row_value(value: &Typed, operation: &str, what: &str) -> Result<()> {
-    if apart::is_aggregate(value) {
-        return Err(aggregation(operation, what));
-    }
-    if value.expr.is_volatile() {
-        let message =
-            format!("non-deterministic functions are not supported in the {operation} {what}: compute the value in a column first");
-        return Err(Error::invalid("DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED", message).with_sqlstate("0AKDC"));
-    }
-    Ok(())
-}
-
 fn aggregation(operation: &str, what: &str) -> Error {
-    let message = format!("aggregate functions are not supported in the {operation} {what}: compute the value in a column first");
-    Error::invalid("DELTA_AGGREGATION_NOT_SUPPORTED", message).with_sqlstate("42903")
+    let message = format!("aggregate functions are not supported in the {what} of {operation}: compute the value in a column first");
+    match operation {
+        MERGE => Error::invalid("DELTA_AGGREGATION_NOT_SUPPORTED", message).with_sqlstate("42903"),
+        _ => Error::invalid("UNSUPPORTED_EXPR_FOR_OPERATOR", message).with_sqlstate("42K0E"),
+    }
 }
 
 /// `CASE WHEN … THEN … ELSE … END`; the fallback itself without branches.

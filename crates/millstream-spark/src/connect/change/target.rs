@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Field, Int64Type, Schema, UInt32Type};
+use arrow::datatypes::{Field, Int32Type, Int64Type, Schema};
 use datafusion::common::Column;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -213,14 +213,15 @@ impl<'a> Target<'a> {
         let rows = self.rows(plan).await?;
         let mut files: Vec<(usize, Vec<i64>)> = Vec::new();
         for batch in &rows {
-            let file = batch.columns().first().and_then(|column| column.as_primitive_opt::<UInt32Type>());
+            let file = batch.columns().first().and_then(|column| column.as_primitive_opt::<Int32Type>());
             let figures: Option<Vec<_>> = batch.columns().iter().skip(1).map(|column| column.as_primitive_opt::<Int64Type>()).collect();
             let (Some(file), Some(figures)) = (file, figures) else {
                 return Err(Error::internal("files of rows are no numbers"));
             };
             for row in (0..batch.num_rows()).filter(|row| file.is_valid(*row)) {
                 let values = figures.iter().map(|column| if column.is_valid(row) { column.value(row) } else { 0 });
-                files.push((file.value(row) as usize, values.collect()));
+                let file = usize::try_from(file.value(row)).map_err(|error| Error::internal("a file has no position").caused_by(error))?;
+                files.push((file, values.collect()));
             }
         }
         files.sort_unstable();

@@ -14,6 +14,7 @@ mod query;
 mod reader;
 pub(super) mod spool;
 mod start;
+mod state_settings;
 mod table;
 mod trigger;
 

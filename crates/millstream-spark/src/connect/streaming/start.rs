@@ -22,7 +22,7 @@ use super::foreach::ForeachSink;
 use super::foreach_batch::ForeachBatchSink;
 use super::queries::Queries;
 use super::trigger::{self, TriggerMode};
-use super::{extensions, listeners, location, progress, reader, table};
+use super::{extensions, listeners, location, progress, reader, state_settings, table};
 use crate::analyzer::{Analyzed, Leaf};
 use crate::connect::session::ConnectSession;
 
@@ -73,7 +73,7 @@ pub(in crate::connect) async fn start(
 
     let schema: SchemaRef = Arc::new(analyzed.schema());
     let mut wanted = wanted(session, &start, mode, &schema, foreach_batch.is_some(), foreach.is_some()).await?;
-    let mut settings = settings(session);
+    let mut settings = settings(session)?;
     extensions::apply(session, &mut wanted.options, &mut settings).await?;
     let queries = session.part::<Queries>();
     if wanted.format == "memory" {
@@ -228,13 +228,13 @@ fn visible(analyzed: Analyzed) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(analyzed.plan).project(columns).and_then(LogicalPlanBuilder::build).map_err(millstream_engine::from_datafusion)
 }
 
-fn settings(session: &ConnectSession) -> QuerySettings {
+fn settings(session: &ConnectSession) -> Result<QuerySettings> {
     let number = |key: &str| session.confs.get(key).and_then(|value| value.trim().parse::<u64>().ok());
     let unless_false = |key: &str| session.confs.get(key).is_none_or(|value| !value.trim().eq_ignore_ascii_case("false"));
     let pinned: BTreeMap<String, String> =
         PINNED.iter().filter_map(|key| session.confs.get(key).map(|value| ((*key).to_owned(), value))).collect();
     let defaults = QuerySettings::default();
-    QuerySettings {
+    Ok(QuerySettings {
         pinned,
         min_batches_to_retain: number("spark.sql.streaming.minBatchesToRetain"),
         no_data_progress_interval_ms: number("spark.sql.streaming.noDataProgressEventInterval")
@@ -247,8 +247,9 @@ fn settings(session: &ConnectSession) -> QuerySettings {
         check_operations: unless_false("spark.sql.streaming.unsupportedOperationCheck"),
         check_correctness: unless_false("spark.sql.streaming.statefulOperator.checkCorrectness.enabled"),
         no_data_batches: unless_false("spark.sql.streaming.noDataMicroBatches.enabled"),
+        state: state_settings::of(session)?,
         multiple_stateful_operators: unless_false("spark.sql.streaming.statefulOperator.allowMultiple"),
         observation_json: progress::observation_json,
         ..defaults
-    }
+    })
 }

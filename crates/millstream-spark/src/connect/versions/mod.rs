@@ -193,7 +193,9 @@ async fn typed_rows(session: &Session, ddl: &str, rows: Vec<Value>) -> Result<Re
     let mut found = session.engine.rows(visible_plan(analyzed)?).await?;
     let mut batches: Vec<RecordBatch> = Vec::new();
     while let Some(batch) = found.batches.try_next().await? {
-        batches.push(batch.with_schema(schema.clone()).map_err(|error| Error::internal("an answer has other columns").caused_by(error))?);
+        // The plan calls its columns by names of its own.
+        let named = RecordBatch::try_new(schema.clone(), batch.columns().to_vec());
+        batches.push(named.map_err(|error| Error::internal("an answer has other columns").caused_by(error))?);
     }
     concat_batches(&schema, &batches).map_err(|error| Error::internal("an answer does not fit together").caused_by(error))
 }

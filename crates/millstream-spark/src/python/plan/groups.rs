@@ -35,7 +35,7 @@ pub(crate) struct Group {
 
 impl Group {
     /// How the worker finds keys and columns: how many places follow, how many of them are keys, and the places.
-    pub(super) fn places(&self) -> Vec<usize> {
+    pub(crate) fn places(&self) -> Vec<usize> {
         let mut places = vec![self.keys.len() + self.frame.len() + 1, self.keys.len()];
         places.extend(&self.keys);
         places.extend(&self.frame);

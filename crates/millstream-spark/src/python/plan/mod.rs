@@ -49,6 +49,7 @@ pub(crate) use call::{call, is_call};
 pub(crate) use cogroup::{CoGroup, cogroup};
 pub(crate) use frames::map;
 pub(crate) use groups::{Group, group};
+pub(crate) use replies::batch;
 pub(crate) use table::{Spread, TableCall, table};
 
 /// The rule that takes calls out of expressions. It comes after the rules that move filters and columns.

@@ -116,7 +116,7 @@ fn joined(results: Vec<ArrayRef>, waiting: &Waiting, schema: &SchemaRef) -> Resu
 }
 
 /// A batch of a node.
-pub(super) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(misfit)
 }

@@ -9,7 +9,8 @@ use super::{Action, Clause, Merge};
 use crate::analyzer::{Attribute, apart};
 use crate::connect::change::assignment::{Assigned, assigned, missing, place_of, same, stored, target_of};
 use crate::connect::change::target::Scanned;
-use crate::connect::change::{Session, condition, value};
+use crate::connect::change::{MERGE, Session, condition, row_value, unresolved_in_merge, value};
+use crate::functions::cast::{self, CastMode};
 use crate::functions::{Settings, Typed};
 
 /// The conditions of all clauses over the columns of the table and of the source.
@@ -24,7 +25,7 @@ impl Conditions {
         let both: Vec<Attribute> = table.iter().chain(source).cloned().collect();
         let of = |clauses: &[Clause], columns: &[Attribute]| -> Result<Vec<Expr>> {
             let condition = |clause: &Clause| match &clause.condition {
-                Some(expression) => condition(session, expression, columns, "MERGE").map(Expr::is_true),
+                Some(expression) => of_clause(session, expression, columns),
                 None => Ok(lit(true)),
             };
             clauses.iter().map(condition).collect()
@@ -47,13 +48,33 @@ impl Conditions {
     }
 }
 
+/// The condition of a clause, which is cast where it is no boolean.
+fn of_clause(session: &Session, expression: &Expression, columns: &[Attribute]) -> Result<Expr> {
+    let value = row_value(session, expression, columns, MERGE)?;
+    let settings = session.settings();
+    cast::explicit(value, &DataType::Boolean, CastMode::of(&settings), &settings).map(|value| value.expr.is_true())
+}
+
+/// What the rows of a merge are matched by.
+///
+/// # Errors
+/// `JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE`, and those of names.
+pub(super) fn on(session: &Session, merge: &Merge, columns: &[Attribute]) -> Result<Expr> {
+    condition(session, &merge.condition, columns, MERGE).map_err(|error| match error.code() {
+        "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN" => {
+            Error::invalid("JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE", error.message().to_owned()).with_sqlstate("42K0E")
+        }
+        _ => error,
+    })
+}
+
 /// Resolves everything once, so that what is wrong is told before anything runs.
 ///
 /// # Errors
 /// Those of names and types.
 pub(super) fn check(session: &Session, merge: &Merge, scanned: &Scanned, source: &[Attribute], evolved: &SchemaRef) -> Result<()> {
     let both: Vec<Attribute> = scanned.columns.iter().chain(source).cloned().collect();
-    condition(session, &merge.condition, &both, "MERGE")?;
+    on(session, merge, &both)?;
     Conditions::of(session, merge, &scanned.columns, source)?;
     let values = Values { session, table: &scanned.columns, source, evolved, evolves: merge.evolves };
     for clause in &merge.matched {
@@ -123,6 +144,10 @@ impl Values<'_> {
         for (place, field) in self.evolved.fields().iter().enumerate() {
             match assignments.get(place).map_or(&[][..], Vec::as_slice) {
                 [] => out.push(missing(field)?),
+                several if several.iter().filter(|one| one.path.is_empty()).count() > 1 => {
+                    let message = format!("the column `{}` is named twice in an INSERT clause", field.name());
+                    return Err(Error::invalid("DELTA_DUPLICATE_COLUMNS_ON_INSERT", message).with_sqlstate("42701"));
+                }
                 [one] if one.path.is_empty() => out.push(stored(one.value.clone(), field, &self.settings())?),
                 several => out.push(assigned(field, &Typed::null(field.data_type()), several, &self.settings())?),
             }
@@ -136,8 +161,8 @@ impl Values<'_> {
         let known = self.afterwards();
         let mut by_column: Vec<Vec<Assigned>> = vec![Vec::new(); known.len()];
         for (key, given) in assignments {
-            let (place, path) = place_of(&target_of(key)?, &known, &settings)?;
-            let given = value(self.session, given, columns, "MERGE")?;
+            let (place, path) = place_of(&target_of(key)?, &known, &settings).map_err(unresolved_in_merge)?;
+            let given = value(self.session, given, columns, MERGE)?;
             if let Some(column) = by_column.get_mut(place) {
                 column.push(Assigned { path, value: given });
             }

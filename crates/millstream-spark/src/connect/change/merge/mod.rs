@@ -16,7 +16,7 @@ use spark_connect_proto::{Expression, Relation};
 
 use super::source::Source;
 use super::target::{Scanned, Target, internal};
-use super::{Constraints, Figures, Place, Session, answer, case, condition, repeated, write};
+use super::{Constraints, Figures, Place, Session, answer, case, repeated, write};
 use crate::analyzer::{Analyzed, Attribute, apart};
 use crate::functions::Typed;
 use clauses::Conditions;
@@ -129,7 +129,7 @@ async fn once(session: &Session, merge: &Merge, source: &Source) -> Result<Figur
     let evolved = evolution::schema(session, merge, &target, &source.columns)?;
     let run = Run { session, merge, target: &target, source, evolved: &evolved };
     let all = target.scan(&target.all())?;
-    let on = condition(session, &merge.condition, &run.both(&all), "MERGE")?;
+    let on = clauses::on(session, merge, &run.both(&all))?;
     let candidates = match merge.not_matched_by_source.is_empty() {
         true => run.candidates(&all, &on).await?,
         false => target.all(),
@@ -175,7 +175,7 @@ impl Run<'_> {
     }
 
     fn on(&self, scanned: &Scanned) -> Result<Expr> {
-        condition(self.session, &self.merge.condition, &self.both(scanned), "MERGE")
+        clauses::on(self.session, self.merge, &self.both(scanned))
     }
 
     fn joined(&self, scanned: &Scanned, kind: JoinType) -> Result<Analyzed> {
