@@ -2,13 +2,14 @@
 
 mod function;
 mod literal;
+mod shown;
 mod window;
 
 use arrow::datatypes::DataType;
 use spark_connect_proto::expression::cast::{CastToType, EvalMode};
 use spark_connect_proto::expression::literal::LiteralType;
 use spark_connect_proto::expression::sort_order::{NullOrdering, SortDirection};
-use spark_connect_proto::expression::{Cast, ExprType, SortOrder, UnresolvedExtractValue};
+use spark_connect_proto::expression::{Cast, ExprType, SortOrder, UnresolvedExtractValue, UnresolvedStar};
 use spark_connect_proto::subquery_expression::SubqueryType;
 use spark_connect_proto::{Expression, SubqueryExpression};
 
@@ -22,6 +23,11 @@ pub(crate) trait Names {
 
     /// The type of an expression, if it is known.
     fn data_type(&self, expression: &Expression) -> Option<DataType>;
+
+    /// The columns that a star in a call stands for, if they are known.
+    fn starred(&self, _star: &UnresolvedStar) -> Option<Vec<String>> {
+        None
+    }
 
     /// Whether a name is no column but a call without brackets, such as `current_date`.
     fn is_call(&self, _parts: &[String]) -> bool {
@@ -127,7 +133,10 @@ impl Writer<'_> {
             }
             Some(ExprType::Cast(cast)) => self.cast(cast),
             Some(ExprType::UnresolvedExtractValue(extract)) => self.extraction(extract),
-            Some(ExprType::UnresolvedStar(star)) => star.unparsed_target.clone().unwrap_or_else(|| "*".to_owned()),
+            Some(ExprType::UnresolvedStar(star)) => match self.names.starred(star) {
+                Some(columns) => columns.join(", "),
+                None => star.unparsed_target.clone().unwrap_or_else(|| "*".to_owned()),
+            },
             Some(ExprType::UnresolvedRegex(regex)) => regex.col_name.clone(),
             Some(ExprType::UnresolvedNamedLambdaVariable(_)) => "namedlambdavariable()".to_owned(),
             Some(ExprType::LambdaFunction(lambda)) => {

@@ -218,10 +218,17 @@ impl<'a> Call<'a> {
     /// A constant argument.
     ///
     /// # Errors
-    /// `DATATYPE_MISMATCH.NON_FOLDABLE_INPUT`.
+    /// `DATATYPE_MISMATCH.NON_FOLDABLE_INPUT`, and those of computing it.
     pub fn constant(&self, index: usize) -> Result<ScalarValue> {
-        let value = self.value(index)?;
-        coercion::constant_of(value).ok_or_else(|| faults::not_foldable(self.name, index))
+        self.folded(index, self.value(index)?)
+    }
+
+    /// The constant that an argument, as the function wants it, must be.
+    ///
+    /// # Errors
+    /// As [`Call::constant`].
+    pub fn folded(&self, index: usize, value: &Typed) -> Result<ScalarValue> {
+        coercion::fold(value)?.ok_or_else(|| faults::not_foldable(self.name, index))
     }
 
     /// A constant argument as text; `None` when it is null.
@@ -229,8 +236,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// `DATATYPE_MISMATCH.NON_FOLDABLE_INPUT`, and those of [`Call::string`].
     pub fn constant_text(&self, index: usize) -> Result<Option<String>> {
-        let value = coercion::constant_of(&self.string(index)?).ok_or_else(|| faults::not_foldable(self.name, index))?;
-        match value {
+        match self.folded(index, &self.string(index)?)? {
             ScalarValue::Utf8(text) | ScalarValue::LargeUtf8(text) | ScalarValue::Utf8View(text) => Ok(text),
             _ => Ok(None),
         }

@@ -260,20 +260,31 @@ pub(crate) fn common_units(common: &DataType, values: &[Typed]) -> Option<Units>
 
 /// The value of a constant expression, computed if need be. None when the expression depends on a row or the time, or fails.
 pub fn constant_of(value: &Typed) -> Option<ScalarValue> {
+    fold(value).ok().flatten()
+}
+
+/// The value of a constant expression, computed if need be. None when the expression depends on a row or the time.
+///
+/// # Errors
+/// Those of computing it.
+pub fn fold(value: &Typed) -> Result<Option<ScalarValue>> {
     if let Some(literal) = value.as_literal() {
-        return Some(literal.clone());
+        return Ok(Some(literal.clone()));
     }
     if !is_constant(&value.expr) {
-        return None;
+        return Ok(None);
     }
-    let expression =
-        create_physical_expr(&value.expr, &DFSchema::empty(), &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(1));
-    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).ok()?;
-    match expression.evaluate(&row).ok()? {
-        ColumnarValue::Scalar(value) => Some(value),
-        ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok(),
-    }
+    let computed = || -> datafusion::error::Result<ScalarValue> {
+        let expression =
+            create_physical_expr(&value.expr, &DFSchema::empty(), &ExecutionProps::new(), &PhysicalPlanningContext::default())?;
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)?;
+        match expression.evaluate(&row)? {
+            ColumnarValue::Scalar(value) => Ok(value),
+            ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0),
+        }
+    };
+    computed().map(Some).map_err(from_datafusion)
 }
 
 fn is_constant(expr: &Expr) -> bool {

@@ -5,9 +5,9 @@ use datafusion::common::Column;
 use datafusion::logical_expr::Expr;
 use millstream_core::{Error, Result};
 use spark_connect_proto::Expression;
-use spark_connect_proto::expression::UnresolvedAttribute;
+use spark_connect_proto::expression::{UnresolvedAttribute, UnresolvedStar};
 
-use super::{Resolver, Scope};
+use super::{Output, Resolver, Scope};
 use crate::analyzer::Attribute;
 use crate::analyzer::naming::Names;
 use crate::functions::Typed;
@@ -169,6 +169,14 @@ impl Names for Resolver<'_> {
 
     fn data_type(&self, expression: &Expression) -> Option<DataType> {
         self.value(expression).ok().map(|value| value.data_type)
+    }
+
+    fn starred(&self, star: &UnresolvedStar) -> Option<Vec<String>> {
+        let name = |output| match output {
+            Output::Column { name, .. } => name,
+            Output::Generator { function, .. } => function,
+        };
+        Some(self.star(star).ok()?.into_iter().map(name).collect())
     }
 
     fn is_call(&self, parts: &[String]) -> bool {

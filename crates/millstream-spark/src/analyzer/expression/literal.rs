@@ -90,17 +90,13 @@ fn decimal_value(text: &str, precision: Option<i32>, scale: Option<i32>) -> Resu
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let mut digits: i128 = format!("{whole}{fraction}").parse().map_err(|_| invalid())?;
     let mut found = i32::try_from(fraction.len()).map_err(|_| invalid())? - exponent;
-    let wanted = scale.unwrap_or_else(|| found.max(0));
+    let wanted = scale.unwrap_or(0).max(found).max(0);
     while found < wanted {
         digits = digits.checked_mul(10).ok_or_else(|| out_of_range(text, "DECIMAL(38)"))?;
         found += 1;
     }
-    while found > wanted {
-        digits /= 10;
-        found -= 1;
-    }
     let length = i32::try_from(digits.unsigned_abs().to_string().len()).map_err(|_| invalid())?;
-    let precision = precision.unwrap_or_else(|| length.max(wanted)).max(1);
+    let precision = precision.unwrap_or(1).max(length).max(wanted);
     match (u8::try_from(precision), i8::try_from(wanted)) {
         (Ok(precision @ 1..=38), Ok(scale)) => Ok(ScalarValue::Decimal128(Some(digits), precision, scale)),
         _ => Err(out_of_range(text, "DECIMAL(38)")),
@@ -218,6 +214,8 @@ mod tests {
             ("-0.001", None, None, Some((-1, 3, 3))),
             ("1E+3", None, None, Some((1000, 4, 0))),
             ("12", Some(10), Some(2), Some((1200, 10, 2))),
+            ("1.50", Some(10), Some(0), Some((150, 10, 2))),
+            ("12345678901", Some(10), Some(0), Some((12_345_678_901, 11, 0))),
             ("x", None, None, None),
         ] {
             let expected = expected.map(|(digits, precision, scale)| ScalarValue::Decimal128(Some(digits), precision, scale));

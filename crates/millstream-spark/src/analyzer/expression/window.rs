@@ -197,7 +197,7 @@ fn negated(distance: &ScalarValue) -> Result<ScalarValue> {
 }
 
 fn constant(name: &str, index: usize, value: &Typed) -> Result<Expr> {
-    let scalar = coercion::constant_of(value).ok_or_else(|| faults::not_foldable(name, index))?;
+    let scalar = coercion::fold(value)?.ok_or_else(|| faults::not_foldable(name, index))?;
     Ok(datafusion::logical_expr::lit(scalar))
 }
 

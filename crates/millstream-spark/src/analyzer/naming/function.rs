@@ -8,172 +8,8 @@ use spark_connect_proto::expression::literal::LiteralType;
 use spark_connect_proto::expression::{ExprType, UnresolvedFunction};
 
 use super::Writer;
+use super::shown::{CAPITALS, CASTS, DEFAULTS, FIRST_ARGUMENT_ONLY, NATURAL_ORDER, OPERATORS, RENAMED, SHIFTS};
 use crate::analyzer::expression::name_parts;
-
-/// Functions shown as an operator between their arguments.
-const OPERATORS: &[(&str, &str)] = &[
-    ("+", "+"),
-    ("-", "-"),
-    ("*", "*"),
-    ("/", "/"),
-    ("%", "%"),
-    ("div", "div"),
-    ("&", "&"),
-    ("|", "|"),
-    ("^", "^"),
-    ("==", "="),
-    ("=", "="),
-    ("<=>", "<=>"),
-    ("<", "<"),
-    ("<=", "<="),
-    (">", ">"),
-    (">=", ">="),
-    ("and", "AND"),
-    ("or", "OR"),
-];
-
-/// Operators that the parser writes as these functions.
-const SHIFTS: &[(&str, &str)] = &[("shiftleft", "<<"), ("shiftright", ">>"), ("shiftrightunsigned", ">>>")];
-
-/// Functions that Spark shows in capitals.
-const CAPITALS: &[&str] = &[
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "cbrt",
-    "cos",
-    "cosh",
-    "cot",
-    "csc",
-    "degrees",
-    "dense_rank",
-    "e",
-    "exp",
-    "expm1",
-    "hypot",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "percent_rank",
-    "pi",
-    "power",
-    "radians",
-    "rank",
-    "regexp",
-    "regexp_like",
-    "rlike",
-    "sec",
-    "signum",
-    "sin",
-    "sinh",
-    "spark_partition_id",
-    "sqrt",
-    "tan",
-    "tanh",
-];
-
-/// Functions shown under another name.
-const RENAMED: &[(&str, &str)] = &[
-    ("array_agg", "collect_list"),
-    ("dateadd", "date_add"),
-    ("current_database", "current_schema"),
-    ("random", "rand"),
-    ("bitwise_not", "~"),
-];
-
-/// Functions of which only the first argument is shown.
-const FIRST_ARGUMENT_ONLY: &[&str] = &[
-    "schema_of_json",
-    "schema_of_csv",
-    "from_json",
-    "to_json",
-    "from_csv",
-    "to_csv",
-    "from_xml",
-    "to_xml",
-    "first",
-    "first_value",
-    "last",
-    "last_value",
-    "any_value",
-];
-
-/// What Spark shows for arguments that are left out: the function, how many arguments are given, and the text after them.
-const DEFAULTS: &[(&str, usize, &str)] = &[
-    ("round", 1, ", 0"),
-    ("bround", 1, ", 0"),
-    ("substring", 2, ", 2147483647"),
-    ("substr", 2, ", 2147483647"),
-    ("locate", 2, ", 1"),
-    ("position", 2, ", 1"),
-    ("lpad", 2, ",  "),
-    ("rpad", 2, ",  "),
-    ("split", 2, ", -1"),
-    ("replace", 2, ", "),
-    ("regexp_replace", 3, ", 1"),
-    ("regexp_extract", 2, ", 1"),
-    ("regexp_extract_all", 2, ", 1"),
-    ("regexp_instr", 2, ", 0"),
-    ("overlay", 3, ", -1"),
-    ("str_to_map", 1, ", ,, :"),
-    ("str_to_map", 2, ", :"),
-    ("sentences", 1, ", , "),
-    ("sentences", 2, ", "),
-    ("sort_array", 1, ", true"),
-    ("months_between", 2, ", true"),
-    ("unix_timestamp", 0, "current_timestamp(), yyyy-MM-dd HH:mm:ss"),
-    ("unix_timestamp", 1, ", yyyy-MM-dd HH:mm:ss"),
-    ("to_unix_timestamp", 1, ", yyyy-MM-dd HH:mm:ss"),
-    ("from_unixtime", 1, ", yyyy-MM-dd HH:mm:ss"),
-    ("percentile", 2, ", 1"),
-    ("percentile_approx", 2, ", 10000"),
-    ("approx_percentile", 2, ", 10000"),
-    ("listagg", 1, ", NULL"),
-    ("string_agg", 1, ", NULL"),
-    ("lag", 1, ", 1, NULL"),
-    ("lag", 2, ", NULL"),
-    ("lead", 1, ", 1, NULL"),
-    ("lead", 2, ", NULL"),
-    ("hll_sketch_agg", 1, ", 12"),
-    ("mask", 1, ", X, x, n, NULL"),
-    ("mask", 2, ", x, n, NULL"),
-    ("mask", 3, ", n, NULL"),
-    ("mask", 4, ", NULL"),
-    ("make_dt_interval", 0, "0, 0, 0, 0.000000"),
-    ("make_dt_interval", 1, ", 0, 0, 0.000000"),
-    ("make_dt_interval", 2, ", 0, 0.000000"),
-    ("make_dt_interval", 3, ", 0.000000"),
-    ("make_ym_interval", 0, "0, 0"),
-    ("make_ym_interval", 1, ", 0"),
-    ("make_interval", 0, "0, 0, 0, 0, 0, 0, 0.000000"),
-    ("make_interval", 1, ", 0, 0, 0, 0, 0, 0.000000"),
-    ("make_interval", 2, ", 0, 0, 0, 0, 0.000000"),
-    ("make_interval", 3, ", 0, 0, 0, 0.000000"),
-    ("make_interval", 4, ", 0, 0, 0.000000"),
-    ("make_interval", 5, ", 0, 0.000000"),
-    ("make_interval", 6, ", 0.000000"),
-    ("try_make_interval", 1, ", 0, 0, 0, 0, 0, 0.000000"),
-    ("aggregate", 3, ", lambdafunction(namedlambdavariable(), namedlambdavariable())"),
-    ("reduce", 3, ", lambdafunction(namedlambdavariable(), namedlambdavariable())"),
-    ("aes_encrypt", 2, ", GCM, DEFAULT, , "),
-    ("aes_decrypt", 2, ", GCM, DEFAULT, "),
-    ("try_aes_decrypt", 2, ", GCM, DEFAULT, "),
-];
-
-/// The order of `array_sort` without one.
-const NATURAL_ORDER: &str = "lambdafunction((IF(((namedlambdavariable() IS NULL) AND (namedlambdavariable() IS NULL)), 0, \
-     (IF((namedlambdavariable() IS NULL), 1, (IF((namedlambdavariable() IS NULL), -1, \
-     (IF((namedlambdavariable() < namedlambdavariable()), -1, (IF((namedlambdavariable() > namedlambdavariable()), 1, 0)))))))))), \
-     namedlambdavariable(), namedlambdavariable())";
-
-/// Functions that are casts, which names leave out.
-const CASTS: &[&str] =
-    &["boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "date", "timestamp", "binary", "string"];
 
 impl Writer<'_> {
     pub(super) fn function(&self, function: &UnresolvedFunction) -> String {
@@ -185,7 +21,7 @@ impl Writer<'_> {
             return clause;
         }
         if function.is_distinct {
-            return format!("{name}(DISTINCT {})", self.list(&function.arguments));
+            return format!("{name}(DISTINCT {}{})", self.list(&function.arguments), left_out(name, function.arguments.len()));
         }
         if let Some(child) = cast_by_name(function) {
             return self.write(child);
@@ -208,8 +44,7 @@ impl Writer<'_> {
             None => name.to_owned(),
         };
         let kept = if FIRST_ARGUMENT_ONLY.contains(&name) { arguments.get(..1).unwrap_or(arguments) } else { arguments };
-        let more = DEFAULTS.iter().find(|(known, given, _)| *known == name && *given == kept.len()).map_or("", |(_, _, more)| more);
-        format!("{shown}({}{more})", self.list(kept))
+        format!("{shown}({}{})", self.list(kept), left_out(name, kept.len()))
     }
 
     /// What the parser wraps around aggregate functions.
@@ -222,7 +57,9 @@ impl Writer<'_> {
             "__within_group" => {
                 let called = super::function::name_of_call(first);
                 let orders: Vec<String> = rest.iter().map(|order| self.group_order(&called, order)).collect();
-                Some(format!("{} WITHIN GROUP (ORDER BY {})", inner(), orders.join(", ")))
+                let inner = inner();
+                let inner = inner.strip_prefix("string_agg(").map_or_else(|| inner.clone(), |rest| format!("listagg({rest}"));
+                Some(format!("{inner} WITHIN GROUP (ORDER BY {})", orders.join(", ")))
             }
             "__ignore_nulls" if name_of_call(first) == "nth_value" => Some(format!("{} ignore nulls", inner())),
             "__ignore_nulls" => Some(inner()),
@@ -271,6 +108,7 @@ impl Writer<'_> {
             "array_sort" => format!("array_sort({}, {NATURAL_ORDER})", written()),
             "assert_true" => format!("assert_true({0}, '{0}' is not true!)", written()),
             "raise_error" => format!("raise_error(USER_RAISED_EXCEPTION, map(errorMessage, {}))", written()),
+            "try_to_time" => format!("try_to_time(to_time({}))", written()),
             _ => return None,
         })
     }
@@ -297,6 +135,14 @@ impl Writer<'_> {
             "extract" => ("extract(", " FROM ", ")"),
             "datepart" => ("datepart(", " FROM ", ")"),
             "convert_timezone" => ("convert_timezone(current_timezone(), ", ", ", ")"),
+            "try_to_time" => ("try_to_time(to_time(", ", ", "))"),
+            "try_make_timestamp_ntz" => ("try_make_timestamp_ntz(make_timestamp_ntz(", ", ", "))"),
+            "mode" => return Some(self.mode(left, right)),
+            "to_char" | "to_varchar" => return Some(self.to_char(name, left, right)),
+            "time_bucket" => {
+                let zoned = !matches!(self.names.data_type(right), Some(DataType::Timestamp(_, None)));
+                ("time_bucket(", ", ", if zoned { ", TIMESTAMP '1970-01-01 00:00:00')" } else { ", TIMESTAMP_NTZ '1970-01-01 00:00:00')" })
+            }
             _ => return None,
         };
         Some(format!("{before}{}{between}{}{after}", self.write(left), self.write(right)))
@@ -325,11 +171,33 @@ impl Writer<'_> {
                 let fields: Vec<String> = fields(self, values).into_iter().map(|(name, value)| format!("{name}, {value}")).collect();
                 format!("named_struct({})", fields.join(", "))
             }
+            ("ilike", [value, pattern, _]) => format!("ilike({}, {})", self.write(value), self.write(pattern)),
+            ("try_make_timestamp", [fields @ .., _]) if fields.len() == 6 => format!("try_make_timestamp({})", self.list(fields)),
             ("variant_get" | "try_variant_get", [value, path, ..]) => format!("{name}({}, {})", self.write(value), self.write(path)),
             ("window", _) => "window".to_owned(),
             ("session_window", _) => "session_window".to_owned(),
             _ => return None,
         })
+    }
+
+    /// `mode(x, true)` is the lowest of the most frequent values, which is shown as an order.
+    fn mode(&self, value: &Expression, deterministic: &Expression) -> String {
+        let value = self.write(value);
+        let lowest = matches!(&deterministic.expr_type, Some(ExprType::Literal(literal)) if literal.literal_type == Some(LiteralType::Boolean(true)));
+        if lowest { format!("mode() WITHIN GROUP (ORDER BY {value} DESC)") } else { format!("mode({value})") }
+    }
+
+    /// `to_char` is the function that writes values of the type that it is given.
+    fn to_char(&self, name: &str, value: &Expression, format: &Expression) -> String {
+        let (shown, format_text) = (self.write(value), self.write(format));
+        match self.names.data_type(value) {
+            Some(DataType::Date32 | DataType::Timestamp(..)) => format!("date_format({shown}, {format_text})"),
+            Some(DataType::Binary) => match format_text.to_lowercase().as_str() {
+                called @ ("base64" | "hex") => format!("{}({shown})", if name == "to_char" { called } else { name }),
+                _ => format!("decode({shown}, utf-8)"),
+            },
+            _ => format!("to_char({shown}, {format_text})"),
+        }
     }
 
     /// `s LIKE ANY (…)`, which is an OR of patterns here.
@@ -419,6 +287,11 @@ impl Writer<'_> {
             _ => None,
         }
     }
+}
+
+/// What Spark shows for the arguments that a call leaves out.
+fn left_out(name: &str, given: usize) -> &'static str {
+    DEFAULTS.iter().find(|(known, count, _)| *known == name && *count == given).map_or("", |(_, _, more)| more)
 }
 
 /// What a function that is a cast casts.

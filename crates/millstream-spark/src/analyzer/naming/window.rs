@@ -42,23 +42,14 @@ impl Writer<'_> {
         }
     }
 
-    /// A distance backwards is a negative number, or one with a minus before it.
+    /// The parser writes a distance backwards with a minus before it; a frame may also have a negative number.
     fn distance(&self, value: &Expression) -> String {
         match &value.expr_type {
-            Some(ExprType::Literal(literal)) => {
-                let number = match literal.literal_type {
-                    Some(LiteralType::Integer(number)) => i64::from(number),
-                    Some(LiteralType::Long(number)) => number,
-                    _ => return format!("{} FOLLOWING", self.write(value)),
-                };
-                match number {
-                    0 => "CURRENT ROW".to_owned(),
-                    number if number < 0 => format!("{} PRECEDING", number.unsigned_abs()),
-                    number => format!("{number} FOLLOWING"),
-                }
-            }
             Some(ExprType::UnresolvedFunction(function)) if function.function_name == "negative" => {
                 format!("{} PRECEDING", self.list(&function.arguments))
+            }
+            Some(ExprType::Literal(literal)) if matches!(literal.literal_type, Some(LiteralType::Integer(0) | LiteralType::Long(0))) => {
+                "CURRENT ROW".to_owned()
             }
             _ => format!("{} FOLLOWING", self.write(value)),
         }
@@ -69,7 +60,7 @@ impl Writer<'_> {
         let name = function.map(|function| function.function_name.to_lowercase()).unwrap_or_default();
         if name == "lag" || name == "lead" {
             let distance = function.and_then(|function| function.arguments.get(1)).map_or("1".to_owned(), |distance| self.write(distance));
-            let distance = if name == "lag" { format!("-{distance}") } else { distance };
+            let distance = if name == "lag" { backwards(distance) } else { distance };
             return format!("ROWS BETWEEN {distance} FOLLOWING AND {distance} FOLLOWING");
         }
         if BY_ROWS.contains(&name.as_str()) {
@@ -90,5 +81,13 @@ fn plain_function(expression: &Expression) -> Option<&UnresolvedFunction> {
         }
         Some(ExprType::UnresolvedFunction(function)) => Some(function),
         _ => None,
+    }
+}
+
+/// The distance of `lag` as one of `lead`.
+fn backwards(distance: String) -> String {
+    match distance.parse::<i64>() {
+        Ok(number) => number.wrapping_neg().to_string(),
+        Err(_) => format!("-{distance}"),
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn fractions(call: &Call<'_>, index: usize) -> Result<Fractions> {
         return Err(faults::unexpected_type(call.name, index, "\"DOUBLE\" or \"ARRAY<DOUBLE>\"", &value.data_type));
     }
     let value = cast::implicit(value.clone(), &to, call.settings)?;
-    let constant = coercion::constant_of(&value).ok_or_else(|| faults::not_foldable(call.name, index))?;
+    let constant = call.folded(index, &value)?;
     let values: Option<Vec<f64>> = match &constant {
         ScalarValue::Float64(value) => value.map(|value| vec![value]),
         ScalarValue::List(list) if list.is_valid(0) => {

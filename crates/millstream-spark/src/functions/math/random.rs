@@ -38,7 +38,7 @@ fn numbers(call: &Call<'_>, index: usize, distribution: Distribution) -> Result<
             Distribution::Normal => kernel::call(name, Normal, vec![one(), one()], DataType::Float64, false, Volatility::Volatile),
         });
     }
-    let seed = coercion::constant_of(&call.long(index)?).ok_or_else(|| faults::not_foldable(call.name, index))?;
+    let seed = call.folded(index, &call.long(index)?)?;
     let seed = match seed {
         ScalarValue::Int64(Some(seed)) => seed,
         _ => 0,

@@ -64,7 +64,7 @@ fn scale_of(call: &Call<'_>) -> Result<Option<i32>> {
     if call.len() < 2 {
         return Ok(Some(0));
     }
-    let scale = crate::functions::coercion::constant_of(&call.int(1)?).ok_or_else(|| faults::not_foldable(call.name, 1))?;
+    let scale = call.folded(1, &call.int(1)?)?;
     Ok(match scale {
         ScalarValue::Int32(scale) => scale,
         _ => None,

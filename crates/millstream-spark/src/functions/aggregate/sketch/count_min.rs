@@ -8,7 +8,6 @@ use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
 
 use super::{Aggregates, Clauses, Sketch, SketchFunction, sketch};
-use crate::functions::coercion::constant_of;
 use crate::functions::hash::murmur3_bytes;
 use crate::functions::random::JavaRandom;
 use crate::functions::{Call, Typed, faults};
@@ -43,7 +42,7 @@ fn build(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
 }
 
 fn constant(call: &Call<'_>, index: usize, data_type: &DataType) -> Result<ScalarValue> {
-    constant_of(&call.exactly(index, std::slice::from_ref(data_type))?).ok_or_else(|| faults::not_foldable(call.name, index))
+    call.folded(index, &call.exactly(index, std::slice::from_ref(data_type))?)
 }
 
 fn number(call: &Call<'_>, index: usize) -> Result<f64> {
