@@ -12,6 +12,7 @@ use datafusion::logical_expr::{ColumnarValue, Expr, Volatility};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::scalar::ScalarValue;
 use millstream_core::Result;
+use millstream_engine::from_datafusion;
 
 use super::cast::decimal::MAX_PRECISION;
 use super::cast::interval::Units;

@@ -53,9 +53,8 @@ impl TableFunction {
 
 /// The columns of a declared type: a structure, or a schema as text.
 fn columns_of(declared: &spark_connect_proto::DataType, name: &str) -> Result<Fields> {
-    columns_from_proto(declared)?.ok_or_else(|| {
-        Error::invalid("UDTF_RETURN_TYPE_NOT_STRUCT", format!("the table function '{name}' must give a structure"))
-    })
+    columns_from_proto(declared)?
+        .ok_or_else(|| Error::invalid("UDTF_RETURN_TYPE_NOT_STRUCT", format!("the table function '{name}' must give a structure")))
 }
 
 /// An argument of a call as `analyze` is told it.
