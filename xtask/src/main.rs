@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "chores wait and measure in real time")]
 
 mod bench;
+mod bugcases;
 mod check;
 mod clients;
 mod conformance;

@@ -57,6 +57,7 @@ pub fn tidy() -> Outcome {
     files(&mut violations)?;
     edges(&mut violations)?;
     versions(&mut violations)?;
+    crate::bugcases::check(&mut violations)?;
     if violations.is_empty() {
         eprintln!("tidy: ok");
         return Ok(());
