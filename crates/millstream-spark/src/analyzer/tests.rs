@@ -9,7 +9,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::SessionContext;
 use millstream_core::{Options, Result};
 use spark_connect_proto::aggregate::{GroupType, GroupingSets, Pivot};
 use spark_connect_proto::expression::ExprType;
@@ -22,6 +22,7 @@ use spark_connect_proto::*;
 
 use super::call::{aliased, attribute, function, literal, text};
 use super::{Analyzed, Leaf, Leaves, analyze};
+use crate::connect::{Host, TestHost};
 use crate::functions::Settings;
 use crate::python::PythonRuntime;
 
@@ -169,7 +170,7 @@ async fn analyzed(relation: &Relation) -> Result<Analyzed> {
 }
 
 fn context() -> SessionContext {
-    SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1))
+    TestHost::default().session().unwrap().context().clone()
 }
 
 /// The names of the columns, then the rows, each as one text.

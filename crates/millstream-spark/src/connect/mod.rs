@@ -35,6 +35,8 @@ pub use serve::{ServeOptions, serve};
 pub use session::{ConnectSession, GlobalViews, SessionKey};
 pub use sessions::Timeouts;
 pub use streaming::QUERY_OPTIONS;
+#[cfg(test)]
+pub(crate) use streaming::tests::TestHost;
 
 /// The service, generated over the official messages.
 mod generated {

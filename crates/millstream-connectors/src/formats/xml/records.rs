@@ -109,6 +109,9 @@ impl Splitter {
     pub(super) fn find(&mut self) -> Found {
         while !self.done {
             let rest = self.buffer.get(self.at..).unwrap_or_default();
+            if !self.ended && !rest.is_empty() && BYTE_ORDER_MARK.starts_with(rest) {
+                return Found::Incomplete;
+            }
             let text = memchr::memchr(b'<', rest).unwrap_or(rest.len());
             if self.open.is_empty() && !is_outside(rest.get(..text).unwrap_or_default()) {
                 return self.broken("there is text beside the document's root");
@@ -192,10 +195,12 @@ impl Splitter {
     }
 }
 
-/// Whether text may stand outside of the root: white space, or a byte-order mark or a part of one.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Whether text may stand outside of the root: white space, or a byte-order mark.
 fn is_outside(text: &[u8]) -> bool {
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    std::str::from_utf8(text).is_ok_and(is_blank) || b"\xef\xbb\xbf".starts_with(text)
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    std::str::from_utf8(text).is_ok_and(is_blank)
 }
 
 /// The markup at the beginning of `bytes` and its length, if all of it is there.

@@ -224,10 +224,8 @@ impl State {
             let partners: Vec<String> = self.right.iter().filter(|right| matches(row, right)).map(|right| line(row, right)).collect();
             let matched = !partners.is_empty();
             out.extend(partners);
-            // Without a match a row that is gone at once is forgotten, outer join or not: so does Spark.
-            if !left_gone(row) {
-                self.left.push((*row, matched));
-            }
+            // A row that is on time may be gone at the end of its own batch: until then it can match, and it leaves unmatched.
+            self.left.push((*row, matched));
         }
         for row in right.iter().filter(|row| row.1 > time.late) {
             for (left, matched) in self.left.iter_mut().filter(|(left, _)| matches(left, row)) {

@@ -37,7 +37,7 @@ use crate::connect::session::{ConnectSession, GlobalViews, SessionKey};
 
 /// A process with sinks in memory and a clock that is moved by sleeping on it.
 #[derive(Clone, Debug, Default)]
-pub(in crate::connect) struct TestHost {
+pub(crate) struct TestHost {
     store: Arc<InMemory>,
     time: Arc<TestTime>,
 }

@@ -84,6 +84,9 @@ impl Groups {
     }
 
     fn split(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
         let mut start = 0;
         for stop in self.ends(batch)? {
             let key = self.key(batch, start)?;

@@ -209,13 +209,11 @@ fn faults_have_sparks_conditions() {
         ("CREATE TABLE t (a INT, a INT) USING json", "COLUMN_ALREADY_EXISTS"),
         ("CREATE TABLE", "PARSE_SYNTAX_ERROR"),
         ("GRANT SELECT ON t TO x", "INVALID_STATEMENT_OR_CLAUSE"),
-        ("VACUUM t", "PARSE_SYNTAX_ERROR"),
     ] {
         assert_eq!(code(statement(text, &HashMap::new(), &[])), Err(expected.to_owned()), "{text}");
     }
 }
 
-/// Runs something on a thread with as much stack as a server's thread has.
 /// Runs `work` with the stack of the threads that plan queries in the server.
 fn on_a_planning_thread(work: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(16 << 20).spawn(work).unwrap().join().unwrap();

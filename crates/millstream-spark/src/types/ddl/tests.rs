@@ -101,7 +101,6 @@ fn faults_name_their_place() {
         ("a INT b STRING", "PARSE_SYNTAX_ERROR", "schema:1:7: expected ',' or the end, found b"),
         ("a INT,\n b STRNG", "UNSUPPORTED_DATATYPE", "schema:2:4: there is no type STRNG (did you mean STRING?)"),
         ("a DATETIME", "UNSUPPORTED_DATATYPE", "schema:1:3: there is no type DATETIME (Spark's name is TIMESTAMP)"),
-        ("a GEOMETRY", "UNSUPPORTED_DATATYPE", "schema:1:3: there is no type GEOMETRY (use STRING or BINARY)"),
         ("a INT, A STRING", "COLUMN_ALREADY_EXISTS", "schema:1:8: column 'A' is there twice (names are compared without case)"),
         ("a DECIMAL(39, 2)", "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION", "schema:1:10: decimal precision 39 is more than 38"),
         ("a DECIMAL(2, 3)", "PARSE_SYNTAX_ERROR", "schema:1:10: DECIMAL(2, 3) has no digits before its scale ends"),

@@ -142,6 +142,15 @@ fn same_numbers(row: &str) -> String {
     format!("{rest}|{}|{last}", number.parse::<f64>().map_or_else(|_| number.to_owned(), |number| format!("{number:?}")))
 }
 
+/// A row whose second column, if it is JSON, has no spaces between its tokens: a string that takes an object keeps its spelling.
+fn without_spaces(row: &str) -> String {
+    let (first, rest) = row.split_once('|').unwrap();
+    let (rest, last) = rest.rsplit_once('|').unwrap();
+    let (text, third) = rest.rsplit_once('|').unwrap();
+    let text = serde_json::from_str::<Value>(text).map_or_else(|_| text.to_owned(), |value| value.to_string());
+    format!("{first}|{text}|{third}|{last}")
+}
+
 proptest! {
     #[test]
     fn scalars_are_those_of_serde_json(values in proptest::collection::vec(object(), 1..8), pretty in any::<bool>()) {
@@ -157,8 +166,9 @@ proptest! {
         let expected: Vec<String> = values
             .iter()
             .map(|value| fields.iter().map(|field| show(value.get(field.name()), field.data_type())).collect::<Vec<_>>().join("|"))
+            .map(|row| without_spaces(&row))
             .collect();
-        let actual: Vec<String> = outcome.rows.iter().map(|row| same_numbers(row)).collect();
+        let actual: Vec<String> = outcome.rows.iter().map(|row| without_spaces(&same_numbers(row))).collect();
         prop_assert_eq!(actual, expected);
         prop_assert!(outcome.bad.iter().all(|bad| bad.reason == "TYPE_MISMATCH"));
     }
@@ -208,14 +218,13 @@ proptest! {
 }
 
 #[test]
-fn a_string_that_takes_everything_is_valid_json() {
-    let text = "{\"k\":{\"a\":[1,2.50,-0,\"\\u0001\\ud800\"],\"é\":{}}}";
-    let rows = read(text, kv(), &[]);
-    let value: Value = serde_json::from_str(rows[0].strip_suffix("|null").unwrap()).unwrap();
-    assert_eq!(value["a"][3], "\u{1}?");
+fn a_string_that_takes_everything_keeps_the_spelling() {
+    let inner = "{\"a\":[1,2.50,-0,\"\\u0001\\ud800\"],\"é\":{}}";
+    let text = &format!("{{\"k\":{inner}}}");
+    assert_eq!(read(text, kv(), &[]), [format!("{inner}|null")]);
     let file = file_of("a.json", text.as_bytes());
     let reader = Json.reader(Arc::new(Schema::new(kv())), &Options::new()).unwrap();
     let context = ReadContext { projection: vec![0], batch_size: 10, quarantine: Arc::new(Kept::default()) };
     let batches: Vec<RecordBatch> = run(reader.read(file, context).try_collect()).unwrap();
-    assert!(batches[0].column(0).as_string::<i32>().value(0).starts_with("{\"a\":[1,2.50,0,"));
+    assert_eq!(batches[0].column(0).as_string::<i32>().value(0), inner);
 }

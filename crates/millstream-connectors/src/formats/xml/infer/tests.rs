@@ -11,10 +11,10 @@ async fn inferred(text: &str, options: &[(&str, &str)]) -> String {
 #[tokio::test]
 async fn values_tell_their_types() {
     for (text, schema) in [
-        ("<r id='1'><k>a</k><v>1</v></r><r id='2'><v>1.5</v></r>", "_id: Int64, k: Utf8, v: Float64"),
+        ("<all><r id='1'><k>a</k><v>1</v></r><r id='2'><v>1.5</v></r></all>", "_id: Int64, k: Utf8, v: Float64"),
         ("<r><b>true</b><d>2024-01-02</d><e/></r>", "b: Boolean, d: Date32, e: Utf8"),
         ("<r><a>1</a><a>x</a></r>", "a: List(Utf8, field: 'element')"),
-        ("<r><a>1</a><a>2</a></r><r><a>3</a></r>", "a: List(Int64, field: 'element')"),
+        ("<all><r><a>1</a><a>2</a></r><r><a>3</a></r></all>", "a: List(Int64, field: 'element')"),
         ("<r>text</r>", "_VALUE: Utf8"),
         ("<r><v>12345678901234567890</v><w>1d</w></r>", "v: Float64, w: Utf8"),
         ("<r><v>1</v></r><r><v>", "_corrupt_record: Utf8, v: Int64"),
