@@ -171,7 +171,7 @@ impl Resolver<'_> {
                     (_, Some(data_type)) if data_type.is_numeric() => data_type.clone(),
                     _ => value.data_type.clone(),
                 };
-                let scalar = coercion::constant_of(&cast::implicit(value, &target, self.settings)?).ok_or_else(not_a_constant)?;
+                let scalar = coercion::fold(&cast::implicit(value, &target, self.settings)?)?.ok_or_else(not_a_constant)?;
                 let zero = ScalarValue::new_zero(&scalar.data_type()).map_err(millstream_engine::from_datafusion)?;
                 if scalar == zero {
                     return Ok(WindowFrameBound::CurrentRow);

@@ -2,14 +2,13 @@
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 use spark_connect_proto::Expression;
-use spark_connect_proto::expression::literal::LiteralType;
 use spark_connect_proto::expression::window::WindowFrame;
 use spark_connect_proto::expression::window::window_frame::{FrameBoundary, FrameType, frame_boundary};
 use spark_connect_proto::expression::{ExprType, SortOrder, Window};
 
 use crate::sql::Diagnostic;
 use crate::sql::parse::parser::Parser;
-use crate::sql::parse::proto::{call, expression, literal};
+use crate::sql::parse::proto::{call, expression};
 
 /// What a window function sees.
 #[derive(Clone, Debug, Default)]
@@ -107,27 +106,9 @@ impl Parser<'_> {
         }
         let distance = self.expression()?;
         if self.cursor.eat(&["PRECEDING"]) {
-            return Ok(frame_boundary::Boundary::Value(Box::new(negative(distance))));
+            return Ok(frame_boundary::Boundary::Value(Box::new(call("negative", vec![distance]))));
         }
         self.cursor.expect(&["FOLLOWING"])?;
         Ok(frame_boundary::Boundary::Value(Box::new(distance)))
     }
-}
-
-/// A distance backwards, as a literal where it is one.
-fn negative(distance: Expression) -> Expression {
-    if let Some(ExprType::Literal(number)) = &distance.expr_type {
-        let negated = match number.literal_type {
-            Some(LiteralType::Integer(number)) => number.checked_neg().map(LiteralType::Integer),
-            Some(LiteralType::Long(number)) => number.checked_neg().map(LiteralType::Long),
-            Some(LiteralType::Short(number)) => number.checked_neg().map(LiteralType::Short),
-            Some(LiteralType::Byte(number)) => number.checked_neg().map(LiteralType::Byte),
-            Some(LiteralType::Double(number)) => Some(LiteralType::Double(-number)),
-            _ => None,
-        };
-        if let Some(negated) = negated {
-            return literal(negated);
-        }
-    }
-    call("negative", vec![distance])
 }
