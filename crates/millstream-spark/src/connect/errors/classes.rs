@@ -32,6 +32,7 @@ const PARENTS: &[(&str, &[&str])] = &[
     ("java.lang.ArrayIndexOutOfBoundsException", &["java.lang.IndexOutOfBoundsException", RUNTIME]),
     ("java.time.DateTimeException", &[RUNTIME]),
     ("java.util.NoSuchElementException", &[RUNTIME]),
+    ("org.apache.spark.sql.pipelines.graph.TableMaterializationException", &[]),
 ];
 
 const RUNTIME: &str = "java.lang.RuntimeException";
@@ -96,6 +97,8 @@ const THROWN: &[(&str, &[&str])] = &[
     ("org.apache.spark.sql.connect.common.InvalidPlanInput", &["CONNECT_INVALID_PLAN.", "INVALID_PLAN_INPUT"]),
     ("org.apache.spark.api.python.PythonException", &["PYTHON_EXCEPTION"]),
     ("org.apache.spark.sql.streaming.StreamingQueryException", &["STREAM_FAILED"]),
+    ("org.apache.spark.sql.pipelines.graph.TableMaterializationException", &["TableMaterializationException"]),
+    (RUNTIME, &["RuntimeException"]),
     (
         "org.apache.spark.api.python.StreamingPythonRunner$StreamingPythonRunnerInitializationException",
         &["STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE"],
