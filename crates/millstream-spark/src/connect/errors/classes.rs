@@ -46,6 +46,7 @@ const THROWN: &[(&str, &[&str])] = &[
             "_LEGACY_ERROR_TEMP_00",
             "INVALID_SQL_SYNTAX.",
             "INVALID_TYPED_LITERAL",
+            "INVALID_TEMP_OBJ_QUALIFIER",
             "INVALID_NUMERIC_LITERAL_RANGE",
             "INVALID_IDENTIFIER",
             "INVALID_ESC",

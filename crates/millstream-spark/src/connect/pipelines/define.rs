@@ -28,7 +28,7 @@ pub(super) fn output(graph: &mut Graph, message: DefineOutput) -> Result<Identif
         [name] => Ok(Identifier::local(name)),
         _ => {
             let message = format!("the {what} '{}' must have a name of one part", name.join("."));
-            Err(Error::invalid("INVALID_TEMP_OBJ_QUALIFIER", message).with_sqlstate("42602"))
+            Err(Error::invalid("INTERNAL_ERROR", message).with_sqlstate("XX000"))
         }
     };
     let (name, kind) = match (output_type, message.details) {

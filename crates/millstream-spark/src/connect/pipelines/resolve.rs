@@ -24,6 +24,9 @@ use crate::connect::session::ConnectSession;
 /// The code of a flow that cannot be resolved because something that it reads cannot.
 pub(super) const UPSTREAM: &str = "PIPELINE_UPSTREAM_NOT_RESOLVED";
 
+/// The code of flows that read what they write.
+pub(super) const CIRCLE: &str = "PIPELINE_CIRCULAR_DEPENDENCY";
+
 /// Resolves the flows of one graph.
 #[derive(Debug)]
 pub(super) struct Resolver {
@@ -134,12 +137,14 @@ impl Resolver {
     fn circle(&self, index: usize) -> Error {
         let name = self.graph.flows.get(index).map(|flow| flow.name.to_string()).unwrap_or_default();
         let message = format!("flow '{name}' reads what it writes, directly or through others: a pipeline has no circles");
-        Error::invalid("PIPELINE_GRAPH_NOT_TOPOLOGICALLY_SORTED", message).with_sqlstate("0A000")
+        Error::invalid(CIRCLE, message)
     }
 
     async fn resolved(self: &Arc<Self>, index: usize) -> Result<Resolved, Failure> {
+        let of_definition = |error| Failure { error, is_definition: true };
+        self.session_of(index).map_err(of_definition)?;
         let (read, inputs) = self.read(index, Mode::Declared).await?;
-        let analyzed = self.shaped(index, read).map_err(|error| Failure { error, is_definition: true })?;
+        let analyzed = self.shaped(index, read).map_err(of_definition)?;
         Ok(Resolved { schema: Arc::new(analyzed.schema()), is_streaming: is_streaming(&analyzed.plan)?, inputs })
     }
 
@@ -249,6 +254,10 @@ impl Resolver {
                     let message = format!("View {} is a batch view and must be referenced without STREAM or readStream.", known.name);
                     return Err(Error::invalid("INCOMPATIBLE_BATCH_VIEW_READ", message).with_sqlstate("42000"));
                 }
+                if !streaming && is_streaming(&analyzed.plan)? {
+                    let message = format!("View {} is a streaming view and must be referenced with STREAM or readStream.", known.name);
+                    return Err(Error::invalid("INCOMPATIBLE_STREAMING_VIEW_READ", message).with_sqlstate("42000"));
+                }
                 inputs.insert(output);
                 Ok((Some(Leaf::Analyzed(analyzed)), inputs))
             }
@@ -277,5 +286,8 @@ impl Resolver {
 }
 
 fn upstream(name: &str, error: &Error) -> Error {
+    if error.code() == CIRCLE {
+        return again(error);
+    }
     Error::invalid(UPSTREAM, format!("'{name}' cannot be resolved: {}", error.message()))
 }

@@ -15,6 +15,23 @@ pub(super) fn merged(known: &Schema, more: &Schema) -> Result<Schema> {
     merged_fields(known.fields(), more.fields()).map(Schema::new)
 }
 
+/// The wanted columns in the order that a table has them in, new ones behind the others.
+pub(super) fn arranged(known: &Schema, wanted: &Schema) -> Schema {
+    let stays = known.fields().iter().filter_map(|field| find(wanted.fields(), field.name()));
+    let new = wanted.fields().iter().filter(|field| find(known.fields(), field.name()).is_none());
+    Schema::new(stays.chain(new).cloned().collect::<Vec<_>>())
+}
+
+/// Whether flows with the columns `given` may write to a table that declares columns: names and types have to be the same, and a column that
+/// is declared never to be null must never be.
+pub(super) fn fits(declared: &Schema, given: &Schema) -> bool {
+    given.fields().iter().all(|field| {
+        declared
+            .field_with_name(field.name())
+            .is_ok_and(|known| same_type(known.data_type(), field.data_type()) && (known.is_nullable() || !field.is_nullable()))
+    })
+}
+
 fn merged_fields(known: &Fields, more: &Fields) -> Result<Fields> {
     let mut fields: Vec<Arc<Field>> = Vec::with_capacity(known.len());
     for field in known {
@@ -110,6 +127,27 @@ mod tests {
             if let Err(error) = merged {
                 assert_eq!(error.code(), "CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE");
             }
+        }
+    }
+
+    #[test]
+    fn a_table_keeps_the_order_of_its_columns() {
+        let (known, wanted) = (parse_schema("a INT, b STRING, c INT").unwrap(), parse_schema("d INT, c STRING, a INT").unwrap());
+        assert_eq!(to_ddl(&arranged(&known, &wanted)), to_ddl(&parse_schema("a INT, c STRING, d INT").unwrap()));
+    }
+
+    #[test]
+    fn declared_columns_are_those_of_the_query() {
+        for (declared, given, expected) in [
+            ("a INT, b INT", "a INT", true),
+            ("a INT", "A INT", false),
+            ("a BIGINT", "a INT", false),
+            ("a INT", "a INT, b INT", false),
+            ("a INT NOT NULL", "a INT", false),
+            ("a INT", "a INT NOT NULL", true),
+            ("b INT, a STRING", "a STRING, b INT", true),
+        ] {
+            assert_eq!(fits(&parse_schema(declared).unwrap(), &parse_schema(given).unwrap()), expected, "{declared} for {given}");
         }
     }
 

@@ -9,7 +9,7 @@ use arrow::datatypes::Schema;
 use millstream_core::versioned::{self, Alteration, AsOf, Change, Operation, Removes, VersionedTable};
 use millstream_core::{Error, Result};
 
-use super::schema::{merged, nullable, same_columns};
+use super::schema::{arranged, merged, nullable, same_columns};
 use crate::connect::catalog::{NewTable, Stored, TableName, Warehouse, create_table};
 use crate::connect::change::{Constraints, write};
 use crate::connect::command::{clear, no_rows};
@@ -112,9 +112,10 @@ async fn planned(session: &Arc<ConnectSession>, mut wanted: Wanted) -> Result<Pl
         );
         return Err(Error::invalid("CANNOT_UPDATE_PARTITION_COLUMNS", message).with_sqlstate("42000"));
     }
-    if wanted.rows == RowsThere::Stay {
-        wanted.schema = merged(&columns, &wanted.schema)?;
-    }
+    wanted.schema = match wanted.rows {
+        RowsThere::Stay => merged(&columns, &wanted.schema)?,
+        RowsThere::Go | RowsThere::Untouched => arranged(&columns, &wanted.schema),
+    };
     Ok(Plan { wanted, there })
 }
 

@@ -8,8 +8,8 @@ use millstream_core::{Error, Result};
 use super::event::again;
 use super::graph::{FlowQuery, Graph, OutputKind};
 use super::name::Identifier;
-use super::resolve::{Failure, Resolver, UPSTREAM};
-use super::schema::{merged, same_columns};
+use super::resolve::{CIRCLE, Failure, Resolver, UPSTREAM};
+use super::schema::fits;
 use super::tables::DEFAULT_FORMAT;
 use crate::connect::catalog::parts;
 
@@ -19,7 +19,7 @@ const RESET_ALLOWED: &str = "pipelines.reset.allowed";
 /// Refuses what is wrong with definitions before anything is resolved.
 ///
 /// # Errors
-/// `RUN_EMPTY_PIPELINE`, `AUTOCDC_MULTIPLE_FLOWS_TO_TARGET`, `MATERIALIZED_VIEW_WITH_MULTIPLE_QUERIES`, `PIPELINE_DATASET_WITHOUT_FLOW`.
+/// `RUN_EMPTY_PIPELINE`, `IllegalArgumentException` for a flow without its target, `AUTOCDC_MULTIPLE_FLOWS_TO_TARGET`, `MATERIALIZED_VIEW_WITH_MULTIPLE_QUERIES`, `PIPELINE_DATASET_WITHOUT_FLOW`.
 pub(super) fn definitions(graph: &Graph) -> Result<()> {
     if !graph.outputs.iter().any(|output| output.table().is_some() || output.is_sink()) {
         let message = "The pipeline has nothing to run: define a table or a sink in one of the files that its spec names.";
@@ -28,7 +28,7 @@ pub(super) fn definitions(graph: &Graph) -> Result<()> {
     for flow in &graph.flows {
         if graph.target(flow).is_none() {
             let message = format!("flow '{}' writes to '{}', which the pipeline does not define", flow.name, flow.target.join("."));
-            return Err(Error::invalid("TABLE_OR_VIEW_NOT_FOUND", message).with_sqlstate("42P01"));
+            return Err(Error::invalid("IllegalArgumentException", message));
         }
     }
     for (index, output) in graph.outputs.iter().enumerate() {
@@ -38,6 +38,10 @@ pub(super) fn definitions(graph: &Graph) -> Result<()> {
         if cdc > 0 && flows.len() > 1 {
             let message = format!("'{}' takes the changes of an AUTO CDC flow, so that no other flow may write to it", output.name);
             return Err(Error::invalid("AUTOCDC_MULTIPLE_FLOWS_TO_TARGET", message).with_sqlstate("42000"));
+        }
+        if flows.len() > 1 && output.is_view() {
+            let message = format!("'{}' is a view: it is its query, and no other flow writes to it", output.name);
+            return Err(Error::invalid("IllegalArgumentException", message));
         }
         if cdc > 0 && output.is_view() {
             let message = format!("'{}' is a view: an AUTO CDC flow writes to a streaming table", output.name);
@@ -92,7 +96,7 @@ impl Unresolved {
     pub(super) async fn of(resolver: &Arc<Resolver>) -> Result<Option<Unresolved>> {
         let mut unresolved = Unresolved { broken: Vec::new(), blocked: Vec::new() };
         for (index, failure) in resolver.resolve_all().await {
-            if failure.is_definition && failure.error.code() != UPSTREAM {
+            if failure.is_definition || failure.error.code() == CIRCLE {
                 return Err(again(&failure.error));
             }
             let name = resolver.flow(index)?.name.clone();
@@ -144,19 +148,14 @@ pub(super) async fn resolved(resolver: &Arc<Resolver>) -> Result<()> {
     }
     for (index, output) in graph.outputs.iter().enumerate().filter(|(_, output)| output.table().is_some()) {
         let Some(declared) = output.table().and_then(|table| table.schema.as_ref()) else { continue };
-        let mut all = declared.clone();
         for flow in graph.flows_into(index) {
-            let schema = resolver.flow_columns(flow).await?;
-            match merged(&all, &schema) {
-                Ok(merged) => all = merged,
-                Err(_) => return Err(incompatible(&output.name)),
+            if !fits(declared, &resolver.flow_columns(flow).await?) {
+                let message = format!(
+                    "the columns declared for '{}' are not those that its query has: names and types must be the same",
+                    output.name
+                );
+                return Err(Error::invalid("USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE", message).with_sqlstate("42000"));
             }
-        }
-        let loosened = |one: &arrow::datatypes::Schema, other: &arrow::datatypes::Schema| {
-            one.fields().iter().zip(other.fields()).any(|(one, other)| one.is_nullable() != other.is_nullable())
-        };
-        if !same_columns(declared, &all) || loosened(declared, &all) {
-            return Err(incompatible(&output.name));
         }
     }
     for index in 0..graph.outputs.len() {
@@ -165,11 +164,6 @@ pub(super) async fn resolved(resolver: &Arc<Resolver>) -> Result<()> {
         }
     }
     resettable(resolver).await
-}
-
-fn incompatible(name: &Identifier) -> Error {
-    let message = format!("the columns declared for '{name}' are not those that its query has: names and types must be the same");
-    Error::invalid("USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE", message).with_sqlstate("42000")
 }
 
 /// A table that keeps its rows may not depend on one that can lose them.
@@ -237,7 +231,12 @@ impl Selection {
         let named = |names: &[String]| -> Result<BTreeSet<usize>> {
             let mut found = BTreeSet::new();
             for name in names {
-                found.extend(graph.find(&parts(name)?, &graph.defaults)?.filter(|index| runs(index)));
+                let name = parts(name)?;
+                if name.len() > 3 {
+                    let message = format!("'{}' has {} parts: the name of a table has at most three", name.join("."), name.len());
+                    return Err(Error::invalid("UnsupportedOperationException", message));
+                }
+                found.extend(graph.find(&name, &graph.defaults)?.filter(|index| runs(index)));
             }
             Ok(found)
         };

@@ -1,4 +1,5 @@
-//! Applies the changes of a batch: keys that are deleted are noted in the side table first, then the table gets the newest values.
+//! Applies the changes of a batch: keys that are deleted are noted in the side table first, and forgotten when they come back; then the table
+//! gets the newest values. Both statements give the same when they are run again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -64,20 +65,18 @@ impl CdcSink {
             }
         }
         let statements = Statements { sink: self, schema };
-        if found.deletes > 0 {
-            self.run(statements.note_deletes()?).await?;
-        }
+        self.run(statements.note_deletes()?).await?;
         self.run(statements.apply()?).await
     }
 
-    /// What the batch has that is to be refused, and whether it deletes.
+    /// What the batch has that is to be refused.
     async fn found(&self) -> Result<Found> {
         let missing = self.keys.iter().map(|key| format!("{} IS NULL", quote(key))).collect::<Vec<_>>().join(" OR ");
-        let text = format!("SELECT count_if({missing}), count_if({SEQUENCE} IS NULL), count_if({DELETE}) FROM {BATCH}");
+        let text = format!("SELECT count_if({missing}), count_if({SEQUENCE} IS NULL) FROM {BATCH}");
         let analyzed = self.session.analyze(&sql(text)).await?;
         let (_, rows) = self.session.engine.collect(visible_plan(analyzed)?).await?;
         let figure = |column: usize| rows.iter().map(|batch: &RecordBatch| first(batch, column)).sum();
-        Ok(Found { keyless: figure(0), unordered: figure(1), deletes: figure(2) })
+        Ok(Found { keyless: figure(0), unordered: figure(1) })
     }
 
     async fn run(&self, text: String) -> Result<()> {
@@ -88,7 +87,6 @@ impl CdcSink {
 struct Found {
     keyless: i64,
     unordered: i64,
-    deletes: i64,
 }
 
 fn first(batch: &RecordBatch, column: usize) -> i64 {
@@ -107,11 +105,11 @@ struct Statements<'a> {
 }
 
 impl Statements<'_> {
-    /// The newest change of each key. Of changes with the same sequence a delete counts, else the one that came last.
+    /// The newest change of each key: of changes with the same sequence the one that came last.
     fn newest(&self) -> String {
         let keys = self.sink.keys.iter().map(|key| quote(key)).collect::<Vec<_>>().join(", ");
         format!(
-            "(SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {SEQUENCE} DESC, {DELETE} DESC, \
+            "(SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {SEQUENCE} DESC, \
              __spark_autocdc_place DESC) AS __spark_autocdc_rank FROM (SELECT *, monotonically_increasing_id() AS __spark_autocdc_place \
              FROM {BATCH})) WHERE __spark_autocdc_rank = 1)"
         )
@@ -127,13 +125,15 @@ impl Statements<'_> {
         Ok(format!("CAST(NULL AS {})", ddl_type(field.data_type())))
     }
 
+    /// Notes keys that are deleted, and forgets those that come back.
     fn note_deletes(&self) -> Result<String> {
         let keys: Vec<String> = self.sink.keys.iter().map(|key| quote(key)).collect();
         let sequences = format!("named_struct('{DELETED}', s.{SEQUENCE}, '{UPSERTED}', {})", self.no_sequence()?);
         Ok(format!(
-            "MERGE INTO {side} AS t USING (SELECT * FROM {newest} WHERE {DELETE}) AS s ON {on} \
-             WHEN MATCHED AND s.{SEQUENCE} > t.{METADATA}.{DELETED} THEN UPDATE SET {METADATA} = {sequences} \
-             WHEN NOT MATCHED THEN INSERT ({columns}, {METADATA}) VALUES ({values}, {sequences})",
+            "MERGE INTO {side} AS t USING (SELECT * FROM {newest}) AS s ON {on} \
+             WHEN MATCHED AND s.{DELETE} AND s.{SEQUENCE} > t.{METADATA}.{DELETED} THEN UPDATE SET {METADATA} = {sequences} \
+             WHEN MATCHED AND NOT s.{DELETE} AND s.{SEQUENCE} >= t.{METADATA}.{DELETED} THEN DELETE \
+             WHEN NOT MATCHED AND s.{DELETE} THEN INSERT ({columns}, {METADATA}) VALUES ({values}, {sequences})",
             side = self.sink.side,
             newest = self.newest(),
             on = self.on("t", "s"),
@@ -142,6 +142,7 @@ impl Statements<'_> {
         ))
     }
 
+    /// Applies the changes. On a tie with an earlier batch values count, and deletes do not.
     fn apply(&self) -> Result<String> {
         let own = |name: &&String| name.as_str() != SEQUENCE && name.as_str() != DELETE;
         let columns: Vec<String> = self.schema.fields().iter().map(|field| field.name()).filter(own).map(|name| quote(name)).collect();
@@ -152,7 +153,7 @@ impl Statements<'_> {
              LEFT JOIN {side} AS d ON {on_side}) AS s ON {on} \
              WHEN MATCHED AND s.{DELETE} AND s.{SEQUENCE} > t.{METADATA}.{UPSERTED} THEN DELETE \
              WHEN MATCHED AND NOT s.{DELETE} AND s.{SEQUENCE} >= t.{METADATA}.{UPSERTED} THEN UPDATE SET {assigned}, {METADATA} = {sequences} \
-             WHEN NOT MATCHED AND NOT s.{DELETE} AND (s.__spark_autocdc_deleted IS NULL OR s.{SEQUENCE} > s.__spark_autocdc_deleted) \
+             WHEN NOT MATCHED AND NOT s.{DELETE} AND (s.__spark_autocdc_deleted IS NULL OR s.{SEQUENCE} >= s.__spark_autocdc_deleted) \
              THEN INSERT ({columns}, {METADATA}) VALUES ({values}, {sequences})",
             target = self.sink.target,
             side = self.sink.side,

@@ -114,8 +114,8 @@ pub(in crate::connect::pipelines) struct SideTable {
 pub(in crate::connect::pipelines) fn side_table(target_name: &TableName, cdc: &AutoCdc, changes: &Schema) -> Result<(Schema, SideTable)> {
     let key = |name: &String| changes.fields().iter().find(|field| field.name().eq_ignore_ascii_case(name)).cloned();
     let mut fields: Vec<Arc<Field>> = cdc.keys.iter().filter_map(key).collect();
+    let keys: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
     fields.push(Arc::new(Field::new(METADATA, metadata(changes)?, false)));
-    let keys: Vec<&String> = cdc.keys.iter().collect();
     let side = SideTable {
         name: TableName { database: target_name.database.clone(), table: format!("{RESERVED}aux_state_{}", target_name.table) },
         schema: Schema::new(fields),
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(target.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>(), ["Plot", "op", METADATA]);
         assert_eq!(side.name.table, "__spark_autocdc_aux_state_plots");
         assert_eq!(side.schema.fields().len(), 2);
-        assert_eq!(side.properties[KEYS], r#"["plot"]"#);
+        assert_eq!(side.properties[KEYS], r#"["Plot"]"#);
         check_side_table("f", &side, &side.schema, &side.properties).unwrap();
         let (_, other) = side_table(&name, &cdc(&["plot", "op"]), &changes()).unwrap();
         let code =
