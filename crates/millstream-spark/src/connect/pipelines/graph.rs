@@ -147,15 +147,19 @@ impl Graph {
     /// # Errors
     /// Those of the name.
     pub(super) fn find(&self, parts: &[String], namespace: &Namespace) -> Result<Option<usize>> {
-        if let [name] = parts
-            && let Some(index) = self.output(&Identifier::local(name))
-        {
+        if let Some(index) = self.output(&Identifier::of(parts.to_vec())).filter(|index| self.is_own(*index)) {
             return Ok(Some(index));
         }
         if parts.len() > 3 {
             return Ok(None);
         }
         Ok(self.output(&namespace.qualify(parts)?))
+    }
+
+    /// Whether an output is in the graph alone, and not in the catalog.
+    fn is_own(&self, output: usize) -> bool {
+        let own = |output: &Arc<Output>| matches!(output.kind, OutputKind::TemporaryView | OutputKind::Sink { .. });
+        self.outputs.get(output).is_some_and(own)
     }
 
     /// The places of the flows into an output.
@@ -198,7 +202,7 @@ mod tests {
         graph.add_output(table()).unwrap();
         assert_eq!(graph.add_output(table()).unwrap_err().code(), "PIPELINE_DUPLICATE_IDENTIFIERS.OUTPUT");
         assert_eq!(graph.flows_into(0), [0]);
-        let view = Output { name: Identifier::local("t"), kind: OutputKind::TemporaryView, comment: None };
+        let view = Output { name: Identifier::of(vec!["t".to_owned()]), kind: OutputKind::TemporaryView, comment: None };
         graph.add_output(view).unwrap();
         assert_eq!(graph.find(&["t".to_owned()], &here).unwrap(), Some(1), "a view's own name comes first");
         assert_eq!(graph.find(&["db".to_owned(), "t".to_owned()], &here).unwrap(), Some(0));

@@ -11,9 +11,9 @@ use crate::connect::catalog::{CATALOG, TableName};
 pub(super) struct Identifier(Vec<String>);
 
 impl Identifier {
-    /// A name without a catalog.
-    pub(super) fn local(name: impl Into<String>) -> Self {
-        Identifier(vec![name.into()])
+    /// A name of the graph's own, as it is written.
+    pub(super) fn of(parts: Vec<String>) -> Self {
+        Identifier(parts)
     }
 
     /// The last part.

@@ -83,7 +83,7 @@ impl Reader<'_> {
     fn dataset(&mut self, dataset: PipelineDataset, fault: Option<Error>) -> Result<()> {
         let name = match dataset.kind {
             PipelineDatasetKind::TemporaryView => match dataset.name.as_slice() {
-                [name] => Identifier::local(name),
+                [_] => Identifier::of(dataset.name.clone()),
                 _ => {
                     let message = format!("the temporary view '{}' must have a name of one part", dataset.name.join("."));
                     return Err(Error::invalid("INVALID_TEMP_OBJ_QUALIFIER", message).with_sqlstate("42602"));
@@ -91,10 +91,14 @@ impl Reader<'_> {
             },
             _ => self.namespace.qualify(&dataset.name)?,
         };
+        if !dataset.clustering.is_empty() {
+            return Err(self.refused("CLUSTER BY, which Python's cluster_by has,"));
+        }
+        let partitions: Result<Vec<String>> = dataset.partitioning.iter().map(partition_column).collect();
         let table = TableDetails {
             properties: dataset.properties.clone(),
-            partition_by: dataset.partitioning.iter().map(partition_column).collect::<Result<_>>()?,
-            cluster_by: dataset.clustering,
+            partition_by: partitions.map_err(|_| self.refused("PARTITIONED BY of an expression"))?,
+            cluster_by: Vec::new(),
             format: dataset.provider,
             schema: (!dataset.columns.is_empty()).then(|| Schema::new(dataset.columns)),
         };
@@ -208,7 +212,11 @@ mod tests {
             ("SET", "RuntimeException"),
             ("SET CATALOG nowhere", "CATALOG_NOT_FOUND"),
             ("CREATE OR REFRESH STREAMING TABLE t AS SELECT 1", "PARSE_SYNTAX_ERROR"),
-            ("CREATE MATERIALIZED VIEW m", "PARSE_SYNTAX_ERROR"),
+            ("CREATE MATERIALIZED VIEW m", "_LEGACY_ERROR_TEMP_0035"),
+            ("CREATE MATERIALIZED VIEW m LOCATION '/x' AS SELECT 1 AS a", "_LEGACY_ERROR_TEMP_0035"),
+            ("CREATE MATERIALIZED VIEW m CLUSTER BY (a) AS SELECT 1 AS a", "PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR"),
+            ("CREATE FLOW f AS INSERT OVERWRITE t SELECT 1 AS a", "PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR"),
+            ("CREATE TEMPORARY VIEW a.v AS SELECT 1 AS a", "INVALID_TEMP_OBJ_QUALIFIER"),
             ("CREATE STREAMING TABLE t AS SELECT * FROM STREAM (SELECT 1)", "PARSE_SYNTAX_ERROR"),
             ("CREATE MATERIALIZED VIEW a.b.c.d AS SELECT 1", "REQUIRES_SINGLE_PART_NAMESPACE"),
         ] {

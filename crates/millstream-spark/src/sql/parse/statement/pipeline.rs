@@ -81,6 +81,13 @@ pub(crate) struct PipelineFlow {
     pub(crate) query: Relation,
 }
 
+fn not_allowed(position: crate::sql::Position, message: &str) -> Diagnostic {
+    Diagnostic {
+        sqlstate: None,
+        ..Diagnostic::new("_LEGACY_ERROR_TEMP_0035", "42000", position, format!("Operation not allowed: {message}."))
+    }
+}
+
 impl Parser<'_> {
     /// A statement of a pipeline's file.
     pub(in crate::sql::parse) fn pipeline_statement(&mut self) -> Result<PipelineStatement, Diagnostic> {
@@ -99,14 +106,11 @@ impl Parser<'_> {
         }
         Ok(match self.statement()? {
             Statement::CreateView(view) => {
+                // As in Spark, names that such a view gives its columns mean nothing in a pipeline.
                 let kind = match view.scope {
                     super::ViewScope::Permanent => PipelineDatasetKind::PersistedView,
-                    super::ViewScope::Temporary => PipelineDatasetKind::TemporaryView,
-                    super::ViewScope::GlobalTemporary => return Ok(PipelineStatement::Other),
+                    super::ViewScope::Temporary | super::ViewScope::GlobalTemporary => PipelineDatasetKind::TemporaryView,
                 };
-                if !view.columns.is_empty() || view.replace {
-                    return Ok(PipelineStatement::Other);
-                }
                 PipelineStatement::Dataset(Box::new(PipelineDataset {
                     kind,
                     name: view.name,
@@ -135,7 +139,10 @@ impl Parser<'_> {
         self.table_clauses(&mut table)?;
         if table.location.is_some() || !table.options.is_empty() {
             let message = "LOCATION and OPTIONS have no place in a pipeline: its tables are where the catalog keeps tables";
-            return Err(Diagnostic::new("INVALID_STATEMENT_OR_CLAUSE", "42601", position, message));
+            return Err(not_allowed(position, message));
+        }
+        if kind == PipelineDatasetKind::MaterializedView && (self.cursor.at_end() || self.is_token(&Token::SemiColon)) {
+            return Err(not_allowed(self.position(), "a materialized view has no query: write AS and a query"));
         }
         let query = if kind == PipelineDatasetKind::MaterializedView || self.cursor.is("AS") {
             self.cursor.expect(&["AS"])?;
@@ -166,10 +173,11 @@ impl Parser<'_> {
         self.cursor.expect(&["AS"])?;
         let position = self.position();
         match self.insert()? {
-            Statement::Insert(insert) if !insert.overwrite && insert.partition.is_empty() && insert.replace_where.is_none() => {
+            Statement::Insert(insert) => {
+                let plain = !insert.overwrite && insert.partition.is_empty() && insert.replace_where.is_none();
                 let InsertTarget::Table { name: target, .. } = insert.target else { return Ok(PipelineStatement::Other) };
                 // Columns that are named are matched by their places.
-                let by_name = insert.by_name && insert.columns.is_empty();
+                let by_name = plain && insert.by_name && insert.columns.is_empty();
                 Ok(PipelineStatement::Flow(Box::new(PipelineFlow { name, target, by_name, query: insert.query })))
             }
             _ => Err(Diagnostic::syntax(position, "a flow is INSERT INTO table BY NAME query")),
