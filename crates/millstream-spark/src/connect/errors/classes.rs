@@ -89,7 +89,14 @@ const THROWN: &[(&str, &[&str])] = &[
     ("org.apache.spark.SparkUpgradeException", &["INCONSISTENT_BEHAVIOR_CROSS_VERSION."]),
     (
         "org.apache.spark.SparkIllegalArgumentException",
-        &["INVALID_CONF_VALUE.", "INVALID_DATETIME_PATTERN.", "INVALID_INTERVAL_FORMAT.", "INCORRECT_RAMP_UP_RATE", "INCORRECT_END_OFFSET"],
+        &[
+            "_LEGACY_ERROR_TEMP_2047",
+            "INVALID_CONF_VALUE.",
+            "INVALID_DATETIME_PATTERN.",
+            "INVALID_INTERVAL_FORMAT.",
+            "INCORRECT_RAMP_UP_RATE",
+            "INCORRECT_END_OFFSET",
+        ],
     ),
     ("org.apache.spark.SparkNoSuchElementException", &["SQL_CONF_NOT_FOUND"]),
     ("org.apache.spark.SparkUnsupportedOperationException", &["UNSUPPORTED_CALL.", "UNSUPPORTED_FEATURE.TABLE_OPERATION"]),
@@ -128,6 +135,7 @@ const THROWN: &[(&str, &[&str])] = &[
             "FAILED_EXECUTE_UDF",
             "TASK_WRITE_FAILED",
             "CATALOG_NOT_FOUND",
+            "PIPELINE_STORAGE_ROOT_INVALID",
             "INTERNAL_ERROR",
         ],
     ),

@@ -24,18 +24,18 @@ use crate::connect::errors::{incomplete, unsupported};
 pub(super) fn output(graph: &mut Graph, message: DefineOutput) -> Result<Identifier> {
     let output_type = message.output_type();
     let name = parts(&message.output_name.unwrap_or_default())?;
-    let local = |what: &str| match name.as_slice() {
-        [name] => Ok(Identifier::local(name)),
+    let of_view = || match name.as_slice() {
+        [_] => Ok(Identifier::of(name.clone())),
         _ => {
-            let message = format!("the {what} '{}' must have a name of one part", name.join("."));
+            let message = format!("the temporary view '{}' must have a name of one part", name.join("."));
             Err(Error::invalid("INTERNAL_ERROR", message).with_sqlstate("XX000"))
         }
     };
     let (name, kind) = match (output_type, message.details) {
-        (OutputType::TemporaryView, _) => (local("temporary view")?, OutputKind::TemporaryView),
+        (OutputType::TemporaryView, _) => (of_view()?, OutputKind::TemporaryView),
         (OutputType::Sink, Some(Details::SinkDetails(sink))) => {
             let format = sink.format.filter(|format| !format.is_empty()).ok_or_else(|| incomplete("SinkDetails.format"))?;
-            (local("sink")?, OutputKind::Sink { format, options: sink.options.into_iter().collect() })
+            (Identifier::of(name), OutputKind::Sink { format, options: sink.options.into_iter().collect() })
         }
         (OutputType::Table | OutputType::MaterializedView, details) => {
             let details = match details {
@@ -89,12 +89,8 @@ pub(super) fn flow(graph: &mut Graph, message: DefineFlow) -> Result<Identifier>
         let message = format!("Flow with multipart name '{name_text}' is not supported: give it a name of one part");
         return Err(Error::invalid("MULTIPART_FLOW_NAME_NOT_SUPPORTED", message).with_sqlstate("0A000"));
     }
-    let local =
-        name.first().map(|first| Identifier::local(first.as_str())).filter(|local| name.len() == 1 && graph.output(local).is_some());
-    let identifier = match local {
-        Some(local) if is_own => local,
-        _ => graph.defaults.qualify(&name)?,
-    };
+    let own = Identifier::of(name.clone());
+    let identifier = if is_own && graph.output(&own).is_some() { own } else { graph.defaults.qualify(&name)? };
     let query = match message.details {
         Some(FlowDetails::RelationFlowDetails(details)) => match details.relation {
             Some(relation) => FlowQuery::Relation(Box::new(relation)),

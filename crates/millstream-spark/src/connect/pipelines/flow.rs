@@ -5,6 +5,7 @@ use std::sync::Arc;
 use millstream_core::versioned::AsOf;
 use millstream_core::{Error, ErrorKind, Options, Result};
 use millstream_engine::StreamingQuery;
+use millstream_engine::plan::is_streaming;
 
 use super::cdc::{self, AutoCdc, CdcSink};
 use super::graph::{FlowQuery, OutputKind};
@@ -50,6 +51,10 @@ pub(super) async fn prepare(resolver: &Arc<Resolver>, index: usize, target: usiz
     let (analyzed, _) = resolver.analyze(index, Mode::Live).await?;
     let name = flow.name.to_string();
     let stream = |destination| Work::Stream { destination, checkpoint: checkpoint.to_owned() };
+    if !matches!(output.kind, OutputKind::MaterializedView(_)) && !is_streaming(&analyzed.plan)? {
+        let message = format!("flow '{name}' reads tables as they are: read them as streams, with STREAM or readStream");
+        return Err(Error::invalid("RuntimeException", message));
+    }
     let work = match (&output.kind, output.name.table()) {
         (OutputKind::MaterializedView(_), Some(table)) => Work::Replace(table),
         (OutputKind::StreamingTable(details), Some(table)) => match &flow.query {
@@ -85,6 +90,10 @@ async fn changes(
     analyzed: &Analyzed,
 ) -> Result<FlowDestination> {
     let (_, side) = cdc::side_table(table, cdc, &analyzed.schema())?;
+    if session.engine.registry().versioned(&stored(session, table).await?.format).is_none() {
+        let message = format!("the rows of {table} cannot be changed in its format: AUTO CDC needs a Delta table");
+        return Err(Error::invalid("AUTOCDC_TARGET_DOES_NOT_SUPPORT_MERGE", message).with_sqlstate("0A000"));
+    }
     let there = stored(session, &side.name).await?;
     let opened = match session.engine.registry().versioned(&there.format) {
         Some(tables) => tables.open(there.location(), &AsOf::Newest).await?,

@@ -172,6 +172,8 @@ impl Resolver {
             }
         };
         let mut settings = session.settings();
+        // As in Spark, whose parser decides about it, this does not depend on settings of the flow.
+        settings.ansi = self.session.settings().ansi;
         if self.graph.target(flow).is_some_and(|target| self.is_batch(target)) {
             settings.running_time_zone = Some(self.session.settings().time_zone);
         }

@@ -17,7 +17,7 @@ use super::flow;
 use super::graph::{FlowQuery, Graph, OutputKind};
 use super::resolve::Resolver;
 use super::tables::{self, RowsThere, Wanted, record_view};
-use super::validate::{self, Selection, Unresolved, format_of};
+use super::validate::{self, Selection, Unresolved};
 use crate::connect::execute::Answers;
 use crate::connect::session::ConnectSession;
 
@@ -142,7 +142,7 @@ impl Run<'_> {
         let mut wanted = vec![Wanted {
             name: name.clone(),
             schema: self.resolver.columns(index).await?.as_ref().clone(),
-            format: format_of(details.format.as_deref()),
+            format: details.format.as_deref().filter(|format| !format.is_empty()).map(str::to_lowercase),
             partition_by: details.partition_by.clone(),
             cluster_by: details.cluster_by.clone(),
             properties: details.properties.clone(),
@@ -156,7 +156,7 @@ impl Run<'_> {
                 wanted.push(Wanted {
                     name: side.name,
                     schema: side.schema,
-                    format: tables::DEFAULT_FORMAT.to_owned(),
+                    format: Some(tables::DEFAULT_FORMAT.to_owned()),
                     partition_by: Vec::new(),
                     cluster_by: Vec::new(),
                     properties: side.properties,

@@ -25,7 +25,8 @@ pub(super) const DEFAULT_FORMAT: &str = "delta";
 pub(super) struct Wanted {
     pub(super) name: TableName,
     pub(super) schema: Schema,
-    pub(super) format: String,
+    /// The format; that of the table that is there, or Delta, without it.
+    pub(super) format: Option<String>,
     pub(super) partition_by: Vec<String>,
     pub(super) cluster_by: Vec<String>,
     pub(super) properties: BTreeMap<String, String>,
@@ -78,9 +79,13 @@ async fn planned(session: &Arc<ConnectSession>, mut wanted: Wanted) -> Result<Pl
     let warehouse = Warehouse::open(session.host.as_ref())?;
     warehouse.require_database(&wanted.name.database).await?;
     let Some(stored) = warehouse.table(&wanted.name).await? else { return Ok(Plan { wanted, there: There::Nothing }) };
-    if stored.view.is_some() || stored.format != wanted.format {
-        let is = if stored.view.is_some() { "a view".to_owned() } else { format!("of format {}", stored.format) };
-        let message = format!("{} is {is}, and the pipeline wants a table of format {}: drop it first", wanted.name, wanted.format);
+    if stored.view.is_some() {
+        let message = format!("{} is a view, and the pipeline wants a table of that name: drop the view", wanted.name);
+        return Err(Error::invalid("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", message).with_sqlstate("42809"));
+    }
+    if let Some(format) = wanted.format.as_ref().filter(|format| **format != stored.format) {
+        let message =
+            format!("{} is of format {}, and the pipeline wants it to be of format {format}: drop it", wanted.name, stored.format);
         return Err(Error::invalid("TABLE_OR_VIEW_ALREADY_EXISTS", message).with_sqlstate("42P07"));
     }
     let there = match session.engine.registry().versioned(&stored.format) {
@@ -139,7 +144,8 @@ impl Plan {
 async fn create(session: &Arc<ConnectSession>, wanted: Wanted) -> Result<()> {
     let Wanted { name, schema, format, partition_by, cluster_by, properties, comment, .. } = wanted;
     let schema = Some(schema);
-    let new = NewTable { format: Some(format), schema, partition_by, clustering: cluster_by, properties, comment, ..NewTable::default() };
+    let format = Some(format.unwrap_or_else(|| DEFAULT_FORMAT.to_owned()));
+    let new = NewTable { format, schema, partition_by, clustering: cluster_by, properties, comment, ..NewTable::default() };
     create_table(session, &name, new).await.map(drop)
 }
 

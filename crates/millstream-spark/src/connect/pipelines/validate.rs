@@ -75,7 +75,7 @@ pub(super) fn definitions(graph: &Graph) -> Result<()> {
 }
 
 /// The format of a table that asks for this one.
-pub(super) fn format_of(asked: Option<&str>) -> String {
+fn format_of(asked: Option<&str>) -> String {
     asked.filter(|format| !format.is_empty()).unwrap_or(DEFAULT_FORMAT).to_lowercase()
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn resolved(resolver: &Arc<Resolver>) -> Result<()> {
         let resolved = resolver.resolve(index).await.map_err(|failure| again(&failure.error))?;
         let Some(output) = graph.target(flow).and_then(|target| graph.outputs.get(target)) else { continue };
         let (condition, message) = match (&output.kind, resolved.is_streaming) {
-            (OutputKind::StreamingTable(_) | OutputKind::Sink { .. }, false) => {
+            (OutputKind::StreamingTable(_), false) => {
                 ("BATCH_RELATION_FOR_STREAMING_TABLE", "reads tables as they are: read them as streams, with STREAM or readStream")
             }
             (OutputKind::MaterializedView(_), true) => {
@@ -140,6 +140,14 @@ pub(super) async fn resolved(resolver: &Arc<Resolver>) -> Result<()> {
             }
             (OutputKind::PersistedView { .. }, true) => {
                 ("STREAMING_RELATION_FOR_PERSISTED_VIEW", "reads a stream: define a temporary view, or read tables as they are")
+            }
+            (OutputKind::PersistedView { .. }, false) => {
+                let is_temporary =
+                    |input: &&usize| graph.outputs.get(**input).is_some_and(|output| matches!(output.kind, OutputKind::TemporaryView));
+                let Some(read) = resolved.inputs.iter().find(is_temporary).and_then(|input| graph.outputs.get(*input)) else { continue };
+                let message =
+                    format!("view '{}' is kept in the catalog and reads the temporary view '{}', which is not", output.name, read.name);
+                return Err(Error::invalid("INVALID_TEMP_OBJ_REFERENCE", message).with_sqlstate("42K0F"));
             }
             _ => continue,
         };
@@ -228,6 +236,8 @@ impl Selection {
     pub(super) fn of(graph: &Graph, refresh: &[String], full_refresh: &[String], full_refresh_all: bool) -> Result<Selection> {
         let runs = |index: &usize| graph.outputs.get(*index).is_some_and(|output| !output.is_view());
         let all: BTreeSet<usize> = (0..graph.outputs.len()).filter(runs).collect();
+        // As in Spark, only tables are selected by their names.
+        let is_table = |index: &usize| graph.outputs.get(*index).is_some_and(|output| output.table().is_some());
         let named = |names: &[String]| -> Result<BTreeSet<usize>> {
             let mut found = BTreeSet::new();
             for name in names {
@@ -236,7 +246,7 @@ impl Selection {
                     let message = format!("'{}' has {} parts: the name of a table has at most three", name.join("."), name.len());
                     return Err(Error::invalid("UnsupportedOperationException", message));
                 }
-                found.extend(graph.find(&name, &graph.defaults)?.filter(|index| runs(index)));
+                found.extend(graph.find(&name, &graph.defaults)?.filter(|index| is_table(index)));
             }
             Ok(found)
         };
