@@ -205,8 +205,14 @@ impl Run<'_> {
             match running.next().await {
                 None => break,
                 // Flows behind one that failed stay in the queue.
-                Some((_, Err(error))) => drop(failure.get_or_insert(error)),
-                Some((done, Ok(()))) => waiting.values_mut().for_each(|upstream| drop(upstream.remove(&done))),
+                Some((_, Err(error))) => {
+                    failure.get_or_insert(error);
+                }
+                Some((done, Ok(()))) => {
+                    for upstream in waiting.values_mut() {
+                        upstream.remove(&done);
+                    }
+                }
             }
         }
         failure.map_or(Ok(()), Err)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, Schema};
 use async_trait::async_trait;
+use futures::TryStreamExt;
 use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
 use millstream_core::{Error, ErrorKind, Result};
 use spark_connect_proto::relation::RelType;
@@ -74,7 +75,7 @@ impl CdcSink {
         let missing = self.keys.iter().map(|key| format!("{} IS NULL", quote(key))).collect::<Vec<_>>().join(" OR ");
         let text = format!("SELECT count_if({missing}), count_if({SEQUENCE} IS NULL) FROM {BATCH}");
         let analyzed = self.session.analyze(&sql(text)).await?;
-        let (_, rows) = self.session.engine.collect(visible_plan(analyzed)?).await?;
+        let rows: Vec<RecordBatch> = self.session.engine.rows(visible_plan(analyzed)?).await?.batches.try_collect().await?;
         let figure = |column: usize| rows.iter().map(|batch: &RecordBatch| first(batch, column)).sum();
         Ok(Found { keyless: figure(0), unordered: figure(1) })
     }
