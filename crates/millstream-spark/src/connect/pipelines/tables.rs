@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Field, Schema};
 use millstream_core::versioned::{self, Alteration, AsOf, Change, Operation, Removes, VersionedTable};
 use millstream_core::{Error, Result};
 
@@ -20,12 +20,15 @@ use crate::types::{schema_from_json, schema_to_json};
 /// The format of tables that ask for none.
 pub(super) const DEFAULT_FORMAT: &str = "delta";
 
+/// The format of tables whose columns Delta cannot store: names with blanks, values without a type.
+const FALLBACK_FORMAT: &str = "parquet";
+
 /// A table as the graph wants it.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) name: TableName,
     pub(super) schema: Schema,
-    /// The format; that of the table that is there, or Delta, without it.
+    /// The format that was asked for.
     pub(super) format: Option<String>,
     pub(super) partition_by: Vec<String>,
     pub(super) cluster_by: Vec<String>,
@@ -55,6 +58,8 @@ pub(super) struct Plan {
 #[derive(Debug)]
 enum There {
     Nothing,
+    /// A table that cannot become what is wanted, and makes room.
+    Unfit,
     Versioned(Arc<dyn VersionedTable>),
     Files(Box<Stored>),
 }
@@ -69,6 +74,19 @@ pub(super) async fn plan(session: &Arc<ConnectSession>, wanted: Wanted) -> Resul
     planned(session, wanted).await.map_err(|error| materialization(&name, &error))
 }
 
+/// Whether Delta stores columns of that name and type.
+fn is_storable(field: &Field) -> bool {
+    let named = !field.name().contains([' ', ',', ';', '{', '}', '(', ')', '\n', '\t', '=']);
+    named
+        && match field.data_type() {
+            DataType::Null => false,
+            DataType::Struct(fields) => fields.iter().all(|field| is_storable(field)),
+            DataType::List(element) => is_storable(element),
+            DataType::Map(entries, _) => is_storable(entries),
+            _ => true,
+        }
+}
+
 /// An error of making a table.
 fn materialization(table: &str, error: &Error) -> Error {
     Error::new(error.kind(), "TableMaterializationException", format!("table {table} cannot be made: {}", text(error)))
@@ -78,10 +96,18 @@ async fn planned(session: &Arc<ConnectSession>, mut wanted: Wanted) -> Result<Pl
     wanted.schema = nullable(&wanted.schema);
     let warehouse = Warehouse::open(session.host.as_ref())?;
     warehouse.require_database(&wanted.name.database).await?;
-    let Some(stored) = warehouse.table(&wanted.name).await? else { return Ok(Plan { wanted, there: There::Nothing }) };
+    let is_storable = wanted.schema.fields().iter().all(|field| is_storable(field));
+    let Some(stored) = warehouse.table(&wanted.name).await? else {
+        wanted.format.get_or_insert_with(|| if is_storable { DEFAULT_FORMAT } else { FALLBACK_FORMAT }.to_owned());
+        return Ok(Plan { wanted, there: There::Nothing });
+    };
     if stored.view.is_some() {
         let message = format!("{} is a view, and the pipeline wants a table of that name: drop the view", wanted.name);
         return Err(Error::invalid("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", message).with_sqlstate("42809"));
+    }
+    if wanted.format.is_none() && stored.format == DEFAULT_FORMAT && !is_storable && wanted.rows == RowsThere::Go {
+        wanted.format = Some(FALLBACK_FORMAT.to_owned());
+        return Ok(Plan { wanted, there: There::Unfit });
     }
     if let Some(format) = wanted.format.as_ref().filter(|format| **format != stored.format) {
         let message =
@@ -96,7 +122,7 @@ async fn planned(session: &Arc<ConnectSession>, mut wanted: Wanted) -> Result<Pl
         },
     };
     let (columns, partition_by, cluster_by) = match &there {
-        There::Nothing => return Ok(Plan { wanted, there }),
+        There::Nothing | There::Unfit => return Ok(Plan { wanted, there }),
         There::Files(stored) => (stored.columns(session).await?, stored.partition_by.clone(), stored.clustering.clone()),
         There::Versioned(table) => {
             let facts = table.facts();
@@ -133,6 +159,10 @@ impl Plan {
         let name = self.wanted.name.to_string();
         match &self.there {
             There::Nothing => create(session, self.wanted).await,
+            There::Unfit => match Warehouse::open(session.host.as_ref())?.drop_table(&self.wanted.name).await {
+                Ok(()) => create(session, self.wanted).await,
+                Err(error) => Err(error),
+            },
             _ if self.wanted.rows == RowsThere::Untouched => Ok(()),
             There::Versioned(table) => change(session, &self.wanted, table).await,
             There::Files(stored) => change_files(session, &self.wanted, stored).await,
@@ -144,7 +174,6 @@ impl Plan {
 async fn create(session: &Arc<ConnectSession>, wanted: Wanted) -> Result<()> {
     let Wanted { name, schema, format, partition_by, cluster_by, properties, comment, .. } = wanted;
     let schema = Some(schema);
-    let format = Some(format.unwrap_or_else(|| DEFAULT_FORMAT.to_owned()));
     let new = NewTable { format, schema, partition_by, clustering: cluster_by, properties, comment, ..NewTable::default() };
     create_table(session, &name, new).await.map(drop)
 }
@@ -232,4 +261,22 @@ pub(super) async fn record_view(
         ..Stored::of_format("view")
     };
     warehouse.record(name, &stored).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::parse_schema;
+
+    #[test]
+    fn names_and_types_that_delta_does_not_store() {
+        for (ddl, expected) in [
+            ("a INT, s STRUCT<x: ARRAY<INT>>, m MAP<STRING, INT>", true),
+            ("`a b` INT", false),
+            ("a VOID", false),
+            ("s STRUCT<x: ARRAY<VOID>>", false),
+        ] {
+            assert_eq!(parse_schema(ddl).unwrap().fields().iter().all(|field| is_storable(field)), expected, "{ddl}");
+        }
+    }
 }
