@@ -15,7 +15,7 @@ use spark_connect_proto::{Expression, Relation};
 use crate::analyzer::name_parts;
 
 pub(super) use apply::CdcSink;
-pub(super) use shape::{SideTable, check_side_table, shaped, side_table};
+pub(super) use shape::{check_side_table, shaped, side_table};
 
 /// What the names of AUTO CDC's own columns and tables begin with.
 pub(super) const RESERVED: &str = "__spark_autocdc_";
