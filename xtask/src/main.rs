@@ -13,12 +13,14 @@ mod examples;
 mod generate;
 mod interop;
 mod packages;
+mod pipelines;
 mod process;
 mod python;
 mod server;
 mod test;
 mod tidy;
 mod torture;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -34,6 +36,7 @@ cargo xtask <task>
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
   torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
   conformance  recorded behaviour of Spark against our server: [-k TEXT] [--write]
+  pipelines  declarative pipelines, run by Spark's own command line: [-k TEXT] [--write]
   clients   PySpark 4.0 to 4.3 and the Rust client, TLS and tokens, kills and load: [--full] [--only pyspark,rust,secure,faults,load]
   interop   hand a query from Spark to Millstream and back
   examples  the PySpark programs on our server, their tables compared with Spark's: [--with-spark] [--record]
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         "interop" => interop::interop(),
         "clients" => clients::clients(rest),
         "conformance" => conformance::conformance(rest),
+        "pipelines" => pipelines::pipelines(rest),
         "examples" => examples::examples(rest),
         "bench" => bench::bench(rest),
         "gen" => generate::generate(),

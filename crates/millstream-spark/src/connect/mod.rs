@@ -15,6 +15,7 @@ mod errors;
 mod execute;
 mod host;
 mod modules;
+mod pipelines;
 mod plan;
 mod planner;
 mod schema;

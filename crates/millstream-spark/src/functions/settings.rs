@@ -15,11 +15,21 @@ pub struct Settings {
     pub timestamp_ntz: bool,
     /// `spark.sql.timeType.enabled`: there is the type `TIME`.
     pub time_type: bool,
+    /// The zone that `current_timezone()` tells, where it is not `time_zone`: Spark computes it when a query runs, and everything else when
+    /// it is resolved.
+    pub running_time_zone: Option<TimeZone>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { ansi: true, time_zone: TimeZone::Region(Tz::UTC), case_sensitive: false, timestamp_ntz: false, time_type: false }
+        Settings {
+            ansi: true,
+            time_zone: TimeZone::Region(Tz::UTC),
+            case_sensitive: false,
+            timestamp_ntz: false,
+            time_type: false,
+            running_time_zone: None,
+        }
     }
 }
 

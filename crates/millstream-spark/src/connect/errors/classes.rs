@@ -32,6 +32,7 @@ const PARENTS: &[(&str, &[&str])] = &[
     ("java.lang.ArrayIndexOutOfBoundsException", &["java.lang.IndexOutOfBoundsException", RUNTIME]),
     ("java.time.DateTimeException", &[RUNTIME]),
     ("java.util.NoSuchElementException", &[RUNTIME]),
+    ("org.apache.spark.sql.pipelines.graph.TableMaterializationException", &[]),
 ];
 
 const RUNTIME: &str = "java.lang.RuntimeException";
@@ -45,6 +46,7 @@ const THROWN: &[(&str, &[&str])] = &[
             "_LEGACY_ERROR_TEMP_00",
             "INVALID_SQL_SYNTAX.",
             "INVALID_TYPED_LITERAL",
+            "INVALID_TEMP_OBJ_QUALIFIER",
             "INVALID_NUMERIC_LITERAL_RANGE",
             "INVALID_IDENTIFIER",
             "INVALID_ESC",
@@ -87,7 +89,14 @@ const THROWN: &[(&str, &[&str])] = &[
     ("org.apache.spark.SparkUpgradeException", &["INCONSISTENT_BEHAVIOR_CROSS_VERSION."]),
     (
         "org.apache.spark.SparkIllegalArgumentException",
-        &["INVALID_CONF_VALUE.", "INVALID_DATETIME_PATTERN.", "INVALID_INTERVAL_FORMAT.", "INCORRECT_RAMP_UP_RATE", "INCORRECT_END_OFFSET"],
+        &[
+            "_LEGACY_ERROR_TEMP_2047",
+            "INVALID_CONF_VALUE.",
+            "INVALID_DATETIME_PATTERN.",
+            "INVALID_INTERVAL_FORMAT.",
+            "INCORRECT_RAMP_UP_RATE",
+            "INCORRECT_END_OFFSET",
+        ],
     ),
     ("org.apache.spark.SparkNoSuchElementException", &["SQL_CONF_NOT_FOUND"]),
     ("org.apache.spark.SparkUnsupportedOperationException", &["UNSUPPORTED_CALL.", "UNSUPPORTED_FEATURE.TABLE_OPERATION"]),
@@ -96,6 +105,8 @@ const THROWN: &[(&str, &[&str])] = &[
     ("org.apache.spark.sql.connect.common.InvalidPlanInput", &["CONNECT_INVALID_PLAN.", "INVALID_PLAN_INPUT"]),
     ("org.apache.spark.api.python.PythonException", &["PYTHON_EXCEPTION"]),
     ("org.apache.spark.sql.streaming.StreamingQueryException", &["STREAM_FAILED"]),
+    ("org.apache.spark.sql.pipelines.graph.TableMaterializationException", &["TableMaterializationException"]),
+    (RUNTIME, &["RuntimeException"]),
     (
         "org.apache.spark.api.python.StreamingPythonRunner$StreamingPythonRunnerInitializationException",
         &["STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE"],
@@ -124,6 +135,7 @@ const THROWN: &[(&str, &[&str])] = &[
             "FAILED_EXECUTE_UDF",
             "TASK_WRITE_FAILED",
             "CATALOG_NOT_FOUND",
+            "PIPELINE_STORAGE_ROOT_INVALID",
             "INTERNAL_ERROR",
         ],
     ),
