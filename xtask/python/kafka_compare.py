@@ -77,7 +77,7 @@ def compact(broker):
     log = broker.folder / "data" / "compacted-0"
     for round in range(6):
         for number in range(20):
-            producer.produce("compacted", key=b"k%d" % (number % 7), value=b"c%d-%d" % (round, number), timestamp=1000 + 100 * round + number)
+            producer.produce("compacted", key=b"k%d" % (number % 7), value=b"c%d-%d" % (round, number), timestamp=1000 + 1000 * round + number)
         producer.flush()
         time.sleep(0.6)
     until = time.monotonic() + 60

@@ -202,7 +202,7 @@ impl Settings {
             config.set(*name, *value);
         }
         for (name, value) in self.config.config_map() {
-            config.set(*name, *value);
+            config.set(name, value);
         }
         config
     }

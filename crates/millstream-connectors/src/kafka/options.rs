@@ -170,6 +170,7 @@ pub(super) const EARLIEST: i64 = -2;
 /// What a source was asked for.
 #[derive(Clone, Debug)]
 pub(super) struct SourceOptions {
+    pub(super) streaming: bool,
     pub(super) subscription: Subscription,
     pub(super) start: Bound,
     pub(super) end: Bound,
@@ -374,6 +375,7 @@ impl SourceOptions {
             }
         };
         Ok(SourceOptions {
+            streaming,
             subscription: subscription(options)?,
             start: start(options, streaming)?,
             end: end(options)?,

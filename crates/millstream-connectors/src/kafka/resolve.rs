@@ -19,7 +19,7 @@ pub(super) enum End {
 /// The offsets of a bound for these partitions.
 ///
 /// # Errors
-/// `AssertionError` and `KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED` when other partitions were named than there are,
+/// `AssertionError`, `KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED` and `KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED` when other partitions were named than there are,
 /// `IllegalArgumentException` for a time that no record has, and those of the cluster.
 pub(super) async fn bound<'a>(
     cluster: &Cluster,
@@ -34,12 +34,18 @@ pub(super) async fn bound<'a>(
         Bound::Latest => cluster.offsets_of(&partitions, Ask::Latest).await,
         Bound::Offsets(given) => {
             same_partitions(given, &partitions, |given, there| {
-                let which = if end == End::Start { "startingOffsets" } else { "endingOffsets" };
+                if !options.streaming {
+                    let message = format!(
+                        "Partitions specified for Kafka start offsets don't match what are assigned: name every partition, with -1 for latest \
+                         and -2 for earliest. Specified: {given} Assigned: {there}"
+                    );
+                    return Error::invalid("KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED", message);
+                }
                 Error::invalid(
                     "AssertionError",
                     format!(
-                        "If {which} contains specific offsets, you must specify all TopicPartitions. Use -1 for latest, -2 for earliest, if \
-                         you don't care. Specified: {given} Assigned: {there}"
+                        "If startingOffsets contains specific offsets, you must specify all TopicPartitions. Use -1 for latest, -2 for earliest, \
+                         if you don't care. Specified: {given} Assigned: {there}"
                     ),
                 )
             })?;

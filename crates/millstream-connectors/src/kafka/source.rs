@@ -22,6 +22,14 @@ use super::split::{RangeSplit, Reading};
 /// How long it is believed which partitions there are.
 const PARTITIONS_MS: i64 = 1_000;
 
+/// How often more than the options say an answer is asked for again that lacks what is known.
+const INSIST: u32 = 10;
+
+/// The pause before that.
+const AGAIN: Duration = Duration::from_millis(100);
+
+const UNKNOWN: &str = "UnknownTopicOrPartitionException";
+
 /// How long [`Source::changed`] waits for records that its consumers would tell, in case that nobody tells.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -74,15 +82,12 @@ impl KafkaSource {
             None => {
                 let partitions = self.partitions(true).await?;
                 let resolved = resolve::bound(&self.cluster, &self.options, partitions.keys(), End::Start).await?;
-                if !resolved.is_empty() {
-                    self.log.add(0, &[positions::to_offset(&resolved)?.as_json().to_owned()]).await?;
-                }
+                // Without a topic, too: those that appear later are read from their beginning.
+                self.log.add(0, &[positions::to_offset(&resolved)?.as_json().to_owned()]).await?;
                 resolved
             }
         };
-        if !initial.is_empty() {
-            self.state.lock().initial = Some(initial.clone());
-        }
+        self.state.lock().initial = Some(initial.clone());
         Ok(initial)
     }
 
@@ -99,32 +104,29 @@ impl KafkaSource {
         Ok(partitions)
     }
 
-    /// The ends of all partitions. They never go back behind `known`, unless that lasts: brokers that just took over, or that answer while
-    /// partitions move, say less than there is. A known partition that is missing is asked for again, too.
+    /// The ends of all partitions. Brokers that just took over, or that answer while partitions move, say less than there is: so ends behind
+    /// what is known, and known partitions that are missing, are asked for again. If that lasts, they are a loss, and a query that fails over
+    /// it does so before anything is written down.
     async fn ends(&self, known: &Positions, now: bool) -> Result<Positions> {
-        let mut refresh = now;
-        for attempt in 0..=self.cluster.retries {
-            let partitions = match self.partitions(refresh).await {
-                // A topic that was read is gone: whether that is a loss is decided where the batch is planned.
-                Err(error) if error.code() == "UnknownTopicOrPartitionException" && !known.is_empty() => {
-                    self.remaining(known, error).await?
-                }
+        let mut attempt = 0;
+        loop {
+            let partitions = match self.partitions(now || attempt > 0).await {
+                Err(error) if error.code() == UNKNOWN && !known.is_empty() => self.remaining(known, error).await?,
                 partitions => partitions?,
             };
             let latest = self.cluster.offsets_of(partitions.keys(), Ask::Latest).await?;
-            let missing = known.keys().any(|partition| !latest.contains_key(partition));
-            let back = known.iter().any(|(partition, known)| latest.get(partition).is_some_and(|latest| latest < known));
-            if !missing && !back {
+            let (_, losses) = ranges::between(known, &latest);
+            if losses.is_empty() {
                 return Ok(latest);
             }
-            if attempt == self.cluster.retries {
+            if attempt >= self.cluster.retries + INSIST {
+                losses.iter().try_for_each(|loss| self.reading.report(loss))?;
                 return Ok(latest);
             }
-            tracing::debug!(missing, back, "the answer of the brokers lacks what is known, and is asked for again");
-            refresh = true;
-            self.cluster.pause().await;
+            tracing::debug!(attempt, "the answer of the brokers lacks what is known, and is asked for again");
+            attempt += 1;
+            self.clock.sleep(self.cluster.retry_interval.max(AGAIN)).await;
         }
-        Err(Error::internal("the ends of partitions were not asked for"))
     }
 
     /// The partitions of those topics that are still there.
@@ -135,7 +137,7 @@ impl KafkaSource {
         for topic in topics {
             match self.cluster.partitions(&Subscription::Topics(vec![topic.to_owned()])).await {
                 Ok(partitions) => remaining.extend(partitions),
-                Err(error) if error.code() == "UnknownTopicOrPartitionException" => {}
+                Err(error) if error.code() == UNKNOWN => {}
                 Err(error) => return Err(error),
             }
         }

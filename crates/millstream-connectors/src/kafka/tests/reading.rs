@@ -134,12 +134,25 @@ async fn topics_that_appear_later_are_read_from_their_beginning() {
     world.fill("t1", 0, 2);
     let source = world.source(&[("subscribePattern", "t.*")]).await.unwrap();
     let begin = latest(source.as_ref(), None).await;
-    world.cluster.create_topic("t2", 2, 1).unwrap();
+    world.brokers.create_topic("t2", 2);
     world.fill("t2", 1, 4);
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let end = latest(source.as_ref(), Some(&begin)).await;
     assert_eq!(end.as_json(), r#"{"t1":{"0":2},"t2":{"0":0,"1":4}}"#);
     assert_eq!(range(source.as_ref(), Some(&begin), &end).await.unwrap(), all(&[(1, 0, 4)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_began_without_topics_reads_those_that_appear_whole() {
+    let world = World::with(&[("other", 1)]);
+    let source = world.source(&[("subscribePattern", "^t")]).await.unwrap();
+    assert_eq!(source.latest_offset(None, &ALL).await.unwrap(), None);
+    world.brokers.create_topic("t1", 1);
+    world.fill("t1", 0, 3);
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let end = latest(source.as_ref(), None).await;
+    assert_eq!(end.as_json(), r#"{"t1":{"0":3}}"#);
+    assert_eq!(range(source.as_ref(), None, &end).await.unwrap(), all(&[(0, 0, 3)]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,9 +223,9 @@ async fn questions_are_asked_again_and_a_range_survives_brokers_that_fail() {
     world.fill("t", 0, 50);
     world.fill("t", 1, 50);
     use RDKafkaRespErr::{RD_KAFKA_RESP_ERR__TRANSPORT as LOST, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION as MOVED};
-    world.cluster.request_errors(RDKafkaApiKey::ListOffsets, &[LOST, MOVED, LOST]);
-    world.cluster.request_errors(RDKafkaApiKey::Metadata, &[LOST]);
-    world.cluster.request_errors(RDKafkaApiKey::Fetch, &[LOST, LOST, MOVED, LOST]);
+    world.brokers.fail(RDKafkaApiKey::ListOffsets, &[LOST, MOVED, LOST]);
+    world.brokers.fail(RDKafkaApiKey::Metadata, &[LOST]);
+    world.brokers.fail(RDKafkaApiKey::Fetch, &[LOST, LOST, MOVED, LOST]);
     let source = world.source(&[("subscribe", "t"), ("startingOffsets", "earliest"), ("minPartitions", "6")]).await.unwrap();
     let end = latest(source.as_ref(), None).await;
     let splits = source.plan(None, &end).await.unwrap();
@@ -227,11 +240,12 @@ async fn a_partition_that_the_brokers_do_not_name_keeps_its_position() {
     let source = world.source(&[("subscribe", "t"), ("startingOffsets", "earliest")]).await.unwrap();
     // The checkpoint knows a third partition: it is gone now, which is a loss and not a new beginning.
     let start = Offset::from_json(r#"{"t":{"0":2,"1":0,"2":7}}"#).unwrap();
-    let end = latest(source.as_ref(), Some(&start)).await;
-    assert_eq!(end.as_json(), r#"{"t":{"0":5,"1":0}}"#);
-    let error = source.plan(Some(&start), &end).await.unwrap_err();
+    let error = source.latest_offset(Some(&start), &ALL).await.unwrap_err();
     assert_eq!((error.code(), error.kind()), ("KAFKA_DATA_LOSS.PARTITIONS_DELETED", millstream_core::ErrorKind::DataLost));
     let lenient = world.source(&[("subscribe", "t"), ("failOnDataLoss", "false")]).await.unwrap();
+    let end = latest(lenient.as_ref(), Some(&start)).await;
+    assert_eq!(end.as_json(), r#"{"t":{"0":5,"1":0}}"#);
+    assert_eq!(source.plan(Some(&start), &end).await.unwrap_err().code(), "KAFKA_DATA_LOSS.PARTITIONS_DELETED");
     assert_eq!(range(lenient.as_ref(), Some(&start), &end).await.unwrap(), all(&[(0, 2, 5)]));
 }
 
@@ -255,7 +269,7 @@ async fn the_end_of_a_batch_is_committed_to_a_group_only_when_it_is_asked_for() 
     let end = latest(source.as_ref(), None).await;
     source.commit(&end).await.unwrap();
     let mut config = rdkafka::ClientConfig::new();
-    config.set("bootstrap.servers", world.cluster.bootstrap_servers()).set("group.id", "lag");
+    config.set("bootstrap.servers", &world.brokers.servers).set("group.id", "lag");
     let committed = tokio::task::spawn_blocking(move || {
         use rdkafka::consumer::{BaseConsumer, Consumer};
         let consumer: BaseConsumer = config.create().unwrap();
@@ -265,4 +279,54 @@ async fn the_end_of_a_batch_is_committed_to_a_group_only_when_it_is_asked_for() 
         known.elements()[0].offset()
     });
     assert_eq!(committed.await.unwrap(), rdkafka::Offset::Offset(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_that_go_back_are_asked_for_again() {
+    let world = World::with(&[("t", 1)]);
+    world.fill("t", 0, 5);
+    let source = world.source(&[("subscribe", "t")]).await.unwrap();
+    let start = Offset::from_json(r#"{"t":{"0":7}}"#).unwrap();
+    let (end, ()) = tokio::join!(source.latest_offset(Some(&start), &ALL), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        world.fill("t", 0, 4);
+    });
+    assert_eq!(end.unwrap().unwrap().as_json(), r#"{"t":{"0":9}}"#);
+    let beyond = Offset::from_json(r#"{"t":{"0":70}}"#).unwrap();
+    let error = source.latest_offset(Some(&beyond), &ALL).await.unwrap_err();
+    assert_eq!(error.code(), "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_for_records_is_no_loss() {
+    use RDKafkaRespErr::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE as AWAY;
+    let world = World::with(&[("t", 1)]);
+    world.fill("t", 0, 5);
+    let options =
+        [("subscribe", "t"), ("startingOffsets", "earliest"), ("failOnDataLoss", "false"), ("kafkaConsumer.pollTimeoutMs", "400")];
+    let source = world.source(&options).await.unwrap();
+    let end = latest(source.as_ref(), None).await;
+    world.brokers.fail(RDKafkaApiKey::Fetch, &[AWAY; 500]);
+    let error = range(source.as_ref(), None, &end).await.unwrap_err();
+    assert_eq!((error.code(), error.kind()), ("TimeoutException", millstream_core::ErrorKind::SourceUnavailable));
+    world.brokers.fail_no_more(RDKafkaApiKey::Fetch);
+    assert_eq!(range(source.as_ref(), None, &end).await.unwrap(), all(&[(0, 0, 5)]));
+}
+
+#[test]
+fn a_reader_leaves_nothing_to_the_clients_own_defaults_and_users_may_change_what_is_safe() {
+    let settings =
+        Settings::from(&[("kafka.isolation.level", "read_committed"), ("kafka.fetch.max.wait.ms", "7")].into_iter().collect()).unwrap();
+    let config = settings.over(&reader_defaults("g"));
+    for (name, value) in [
+        ("auto.offset.reset", "error"),
+        ("enable.auto.commit", "false"),
+        ("check.crcs", "true"),
+        ("isolation.level", "read_committed"),
+        ("fetch.wait.max.ms", "7"),
+        ("group.id", "g"),
+    ] {
+        assert_eq!(config.get(name), Some(value), "{name}");
+    }
+    assert_eq!(Settings::from(&Options::new()).unwrap().over(&reader_defaults("g")).get("isolation.level"), Some("read_uncommitted"));
 }

@@ -132,7 +132,7 @@ async fn options_are_refused_as_in_spark() {
     ];
     for (options, batch, stream) in cases {
         check(world.batch(options).await, batch, &format!("batch {options:?}"));
-        let world = World { log: Arc::default(), ..World::with(&[("t1", 3)]) };
+        let world = World::with(&[("t1", 3)]);
         world.fill("t1", 0, 10);
         let run = async {
             let source = world.source(options).await?;

@@ -12,6 +12,7 @@ use millstream_core::{Offset, ReadLimit};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer};
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use uuid::Uuid;
 
 use super::super::*;
@@ -50,9 +51,55 @@ impl Ids for CountedIds {
     }
 }
 
+/// What the thread of the brokers is to do.
+type Order = Box<dyn FnOnce(&MockCluster<'static, DefaultProducerContext>) + Send>;
+
+/// Mock brokers, on the one thread that may touch them. They end with this value.
+pub(super) struct Brokers {
+    pub(super) servers: String,
+    orders: std::sync::mpsc::SyncSender<Order>,
+}
+
+impl Brokers {
+    fn start() -> Self {
+        let (orders, taken) = std::sync::mpsc::sync_channel::<Order>(0);
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        std::thread::spawn(move || {
+            let cluster = MockCluster::new(2).unwrap();
+            tell.send(cluster.bootstrap_servers()).unwrap();
+            taken.iter().for_each(|order| order(&cluster));
+        });
+        Brokers { servers: told.recv().unwrap(), orders }
+    }
+
+    fn order(&self, order: impl FnOnce(&MockCluster<'static, DefaultProducerContext>) + Send + 'static) {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let order: Order = Box::new(move |cluster| {
+            order(cluster);
+            tell.send(()).unwrap();
+        });
+        self.orders.send(order).unwrap();
+        told.recv().unwrap();
+    }
+
+    pub(super) fn create_topic(&self, topic: &str, partitions: i32) {
+        let topic = topic.to_owned();
+        self.order(move |cluster| cluster.create_topic(&topic, partitions, 1).unwrap());
+    }
+
+    /// The next requests of this kind fail with these errors.
+    pub(super) fn fail(&self, kind: RDKafkaApiKey, errors: &'static [RDKafkaRespErr]) {
+        self.order(move |cluster| cluster.request_errors(kind, errors));
+    }
+
+    pub(super) fn fail_no_more(&self, kind: RDKafkaApiKey) {
+        self.order(move |cluster| cluster.clear_request_errors(kind));
+    }
+}
+
 /// A cluster of mock brokers with a producer.
 pub(super) struct World {
-    pub(super) cluster: MockCluster<'static, DefaultProducerContext>,
+    pub(super) brokers: Brokers,
     producer: BaseProducer,
     pub(super) log: Arc<MemorySourceLog>,
     pub(super) clock: Arc<TokioClock>,
@@ -61,13 +108,13 @@ pub(super) struct World {
 impl World {
     /// A cluster with these topics and numbers of partitions.
     pub(super) fn with(topics: &[(&str, i32)]) -> Self {
-        let cluster = MockCluster::new(2).unwrap();
+        let brokers = Brokers::start();
         for (topic, partitions) in topics {
-            cluster.create_topic(topic, *partitions, 1).unwrap();
+            brokers.create_topic(topic, *partitions);
         }
         let mut config = rdkafka::ClientConfig::new();
-        config.set("bootstrap.servers", cluster.bootstrap_servers()).set("linger.ms", "0").set("partitioner", "murmur2_random");
-        World { producer: config.create().unwrap(), cluster, log: Arc::default(), clock: TokioClock::new() }
+        config.set("bootstrap.servers", &brokers.servers).set("linger.ms", "0").set("partitioner", "murmur2_random");
+        World { producer: config.create().unwrap(), brokers, log: Arc::default(), clock: TokioClock::new() }
     }
 
     /// Sends a record: key, value, time in milliseconds.
@@ -109,7 +156,7 @@ impl World {
     pub(super) fn request(&self, options: &[(&str, &str)]) -> ReadRequest {
         let mut all: Options = options.iter().copied().collect();
         if all.get("kafka.bootstrap.servers").is_none() {
-            all.set("kafka.bootstrap.servers", self.cluster.bootstrap_servers());
+            all.set("kafka.bootstrap.servers", self.brokers.servers.as_str());
         }
         if all.get("kafka.default.api.timeout.ms").is_none() {
             all.set("kafka.default.api.timeout.ms", "5000");

@@ -232,11 +232,11 @@ async fn a_batch_that_is_not_taken_is_an_error_and_another_attempt_can_succeed()
         RecordBatch::try_new(record_schema(), columns).unwrap()
     };
     let sink = world.sink(&[("topic", "a")]).await;
-    let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
-    world.cluster.request_errors(RDKafkaApiKey::Produce, &[refused, refused]);
+    const REFUSED: RDKafkaRespErr = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+    world.brokers.fail(RDKafkaApiKey::Produce, &[REFUSED, REFUSED]);
     let error = send(sink.as_ref(), 0, rows()).await.unwrap_err();
     assert_eq!((error.code(), error.kind()), ("TopicAuthorizationException", millstream_core::ErrorKind::SinkUnavailable));
-    world.cluster.clear_request_errors(RDKafkaApiKey::Produce);
+    world.brokers.fail_no_more(RDKafkaApiKey::Produce);
     assert_eq!(send(sink.as_ref(), 0, rows()).await.unwrap(), 1);
     assert_eq!(texts(&world.read("a").await, "value"), [Some("v".to_owned())]);
 }
