@@ -215,7 +215,8 @@ mod tests {
     fn columns_are_refused_as_in_spark() {
         let text = || ("value", DataType::Utf8);
         let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)));
-        let cases: [(&[(&str, DataType)], bool, &str); 9] = [
+        type Case<'a> = (&'a [(&'a str, DataType)], bool, &'a str);
+        let cases: [Case<'_>; 9] = [
             (&[text()], false, "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."),
             (&[("key", DataType::Utf8)], true, "Required attribute 'value' not found"),
             (&[("Value", DataType::Utf8)], true, "Required attribute 'value' not found"),

@@ -30,7 +30,7 @@ impl SourceFactory for Factory {
         let number = self.fed.fetch_add(1, Ordering::Relaxed);
         for row in 0..3 {
             let value = format!("{number}-{row}");
-            self.world.send("t", i32::try_from(row).unwrap(), None, Some(&value), 1000 * number);
+            self.world.send("t", row, None, Some(&value), 1000 * number);
         }
         Ok(())
     }
