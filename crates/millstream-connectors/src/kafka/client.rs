@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rdkafka::client::ClientContext;
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, ConsumerContext};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{ClientConfig, Statistics};
 
 /// Hears what a client says beside its answers.
@@ -40,7 +40,10 @@ impl ClientContext for Listener {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::debug!(target: "millstream::kafka", "{error}: {reason}");
-        *self.last_error.lock() = Some(reason.to_owned());
+        // That all brokers are down is the consequence of what was said before.
+        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+            *self.last_error.lock() = Some(reason.to_owned());
+        }
     }
 }
 

@@ -69,7 +69,10 @@ async fn options_are_refused_as_in_spark() {
         ),
         of(
             &[("subscribe", "t1"), ("startingOffsets", r#"{"t1":{"0":3,"1":-2}}"#)],
-            both("AssertionError", "If startingOffsets contains specific offsets"),
+            (
+                Some(("KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED", "Partitions specified for Kafka start offsets don't match")),
+                Some(("AssertionError", "If startingOffsets contains specific offsets")),
+            ),
         ),
         of(
             &[("subscribe", "t1"), ("startingOffsetsByTimestamp", r#"{"t1":{"0":3}}"#)],

@@ -19,11 +19,16 @@ use super::super::*;
 
 /// The time of the machine, because the client has its own.
 #[derive(Debug)]
-pub(super) struct TokioClock(tokio::time::Instant);
+pub(super) struct TokioClock(tokio::time::Instant, std::sync::atomic::AtomicBool);
 
 impl TokioClock {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(TokioClock(tokio::time::Instant::now()))
+        Arc::new(TokioClock(tokio::time::Instant::now(), false.into()))
+    }
+
+    /// Whoever sleeps from now on sleeps for ever.
+    pub(super) fn stop(&self) {
+        self.1.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -38,6 +43,9 @@ impl Clock for TokioClock {
     }
 
     async fn sleep(&self, duration: Duration) {
+        if self.1.load(std::sync::atomic::Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         tokio::time::sleep(duration).await;
     }
 }
