@@ -12,6 +12,7 @@ mod drill;
 mod examples;
 mod generate;
 mod interop;
+mod kafka;
 mod packages;
 mod pipelines;
 mod process;
@@ -38,6 +39,7 @@ cargo xtask <task>
   conformance  recorded behaviour of Spark against our server: [-k TEXT] [--write]
   pipelines  declarative pipelines, run by Spark's own command line: [-k TEXT] [--write]
   clients   PySpark 4.0 to 4.3 and the Rust client, TLS and tokens, kills and load: [--full] [--only pyspark,rust,secure,faults,load]
+  kafka     a real broker: the same rows as Spark, losses, transactions, kills: [--kills N] [--seed N] [--only PARTS] [--binary PATH]
   interop   hand a query from Spark to Millstream and back
   examples  the PySpark programs on our server, their tables compared with Spark's: [--with-spark] [--record]
   bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]; or `bench connect [--quick] [--no-spark]`
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         "drill" => drill::drill(rest),
         "torture" => torture::torture(rest),
         "interop" => interop::interop(),
+        "kafka" => kafka::kafka(rest),
         "clients" => clients::clients(rest),
         "conformance" => conformance::conformance(rest),
         "pipelines" => pipelines::pipelines(rest),
