@@ -187,6 +187,8 @@ def difference(call, expected, actual):
 def session(remote):
     os.environ["TZ"] = "UTC"
     time.tzset()
+    # Workers need what this process has: pandas and pyarrow.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     if remote.startswith("local"):
         remote = served_by_spark(remote)
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"

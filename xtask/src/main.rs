@@ -10,6 +10,7 @@ mod conformance;
 mod demo;
 mod drill;
 mod examples;
+mod functions;
 mod generate;
 mod interop;
 mod packages;
@@ -34,6 +35,7 @@ cargo xtask <task>
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
   torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
   conformance  recorded behaviour of Spark against our server: [-k TEXT] [--write]
+  functions  sample calls of every function of pyspark.sql.functions against recorded Spark: [-k FUNCTION …] [-v] [--write]
   clients   PySpark 4.0 to 4.3 and the Rust client, TLS and tokens, kills and load: [--full] [--only pyspark,rust,secure,faults,load]
   interop   hand a query from Spark to Millstream and back
   examples  the PySpark programs on our server, their tables compared with Spark's: [--with-spark] [--record]
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         "interop" => interop::interop(),
         "clients" => clients::clients(rest),
         "conformance" => conformance::conformance(rest),
+        "functions" => functions::functions(rest),
         "examples" => examples::examples(rest),
         "bench" => bench::bench(rest),
         "gen" => generate::generate(),

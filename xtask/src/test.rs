@@ -1,10 +1,10 @@
 //! `cargo xtask test`: everything that must hold, in one command.
 
 use crate::process::{Outcome, cargo, run};
-use crate::{clients, conformance, demo, drill, examples, generate, interop, tidy, torture};
+use crate::{clients, conformance, demo, drill, examples, functions, generate, interop, tidy, torture};
 
 /// Tidy rules, unit and property tests, the demo read by another implementation, 20 kills, inputs that are broken in every way, the relay
-/// with real Spark, the recorded behaviour of Spark over Connect, the clients of every version, and the PySpark examples. Lints are `cargo xtask check`, before each commit.
+/// with real Spark, the recorded behaviour of Spark over Connect, sample calls of every function, the clients of every version, and the PySpark examples. Lints are `cargo xtask check`, before each commit.
 pub fn test() -> Outcome {
     tidy::tidy()?;
     run(cargo().args(["fmt", "--all", "--check"]))?;
@@ -16,6 +16,7 @@ pub fn test() -> Outcome {
     torture::torture(&[])?;
     interop::interop()?;
     conformance::conformance(&[])?;
+    functions::functions(&[])?;
     clients::clients(&[])?;
     examples::examples(&[])
 }
