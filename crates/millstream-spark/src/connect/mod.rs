@@ -13,6 +13,7 @@ mod config;
 mod delta;
 mod errors;
 mod execute;
+mod foreign;
 mod host;
 mod modules;
 mod plan;

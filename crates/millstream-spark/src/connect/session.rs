@@ -17,6 +17,7 @@ use super::artifacts::Artifacts;
 use super::catalog::{TableName, Warehouse, not_found};
 use super::command::Registered;
 use super::config::Confs;
+use super::foreign::{self, Use};
 use super::host::Host;
 use super::modules::Modules;
 use crate::analyzer::{Analyzed, Leaf, Leaves};
@@ -188,11 +189,13 @@ impl ConnectSession {
 
     async fn read(&self, format: &str, request: ReadRequest, streaming: bool, name: Option<String>) -> Result<Leaf> {
         let provider: Arc<dyn TableProvider> = if streaming {
-            let mut relation = self.engine.stream_relation(format, request).await?;
+            let relation = self.engine.stream_relation(format, request).await;
+            let mut relation = relation.map_err(|error| foreign::refused(format, Use::ReadStream, error))?;
             relation.name = name;
             Arc::new(relation)
         } else {
-            Arc::new(self.engine.table_relation(format, request).await?)
+            let relation = self.engine.table_relation(format, request).await;
+            Arc::new(relation.map_err(|error| foreign::refused(format, Use::Read, error))?)
         };
         Ok(Leaf::Table(provider))
     }

@@ -15,11 +15,23 @@ pub struct Settings {
     pub timestamp_ntz: bool,
     /// `spark.sql.timeType.enabled`: there is the type `TIME`.
     pub time_type: bool,
+    /// `spark.sql.mapKeyDedupPolicy` is `LAST_WIN`: of equal keys of a map the last one counts instead of being an error.
+    pub last_key_wins: bool,
+    /// `spark.sql.legacy.negativeIndexInArrayInsert`: `array_insert` at -1 inserts before the last element instead of behind it.
+    pub insert_before_last: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { ansi: true, time_zone: TimeZone::Region(Tz::UTC), case_sensitive: false, timestamp_ntz: false, time_type: false }
+        Settings {
+            ansi: true,
+            time_zone: TimeZone::Region(Tz::UTC),
+            case_sensitive: false,
+            timestamp_ntz: false,
+            time_type: false,
+            last_key_wins: false,
+            insert_before_last: false,
+        }
     }
 }
 

@@ -75,7 +75,13 @@ pub(super) async fn answer(session: &Arc<ConnectSession>, request: AnalyzePlanRe
             Answer::SemanticHash(answered::SemanticHash { result: semantics::hash(&fingerprint(&analyzed)) })
         }
         Analyze::Persist(asked) => {
-            let key = persisted_key(session, asked.relation.as_ref()).await?;
+            let analyzed = session.analyze(asked.relation.as_ref().ok_or_else(|| incomplete("Persist.relation"))?).await?;
+            if is_streaming(&analyzed.plan)? {
+                let message = "Queries with streaming sources must be executed with writeStream.start(), or from a streaming table or flow \
+                               definition within a Spark Declarative Pipeline.";
+                return Err(Error::invalid("_LEGACY_ERROR_TEMP_3102", message));
+            }
+            let key = fingerprint(&analyzed);
             let level = asked.storage_level.unwrap_or(semantics::MEMORY_AND_DISK);
             session.part::<Persisted>().set(key, level);
             Answer::Persist(answered::Persist {})

@@ -24,6 +24,7 @@ const PARENTS: &[(&str, &[&str])] = &[
     ("org.apache.spark.SparkSQLException", &["java.sql.SQLException"]),
     ("org.apache.spark.sql.connect.common.InvalidPlanInput", &[RUNTIME]),
     ("org.apache.spark.api.python.PythonException", &[RUNTIME]),
+    (RUNTIME, &[]),
     ("java.lang.IllegalArgumentException", &[RUNTIME]),
     ("java.lang.NumberFormatException", &["java.lang.IllegalArgumentException", RUNTIME]),
     ("java.lang.IllegalStateException", &[RUNTIME]),
@@ -87,7 +88,14 @@ const THROWN: &[(&str, &[&str])] = &[
     ("org.apache.spark.SparkUpgradeException", &["INCONSISTENT_BEHAVIOR_CROSS_VERSION."]),
     (
         "org.apache.spark.SparkIllegalArgumentException",
-        &["INVALID_CONF_VALUE.", "INVALID_DATETIME_PATTERN.", "INVALID_INTERVAL_FORMAT.", "INCORRECT_RAMP_UP_RATE", "INCORRECT_END_OFFSET"],
+        &[
+            "INVALID_CONF_VALUE.",
+            "INVALID_DATETIME_PATTERN.",
+            "INVALID_INTERVAL_FORMAT.",
+            "INVALID_PARAMETER_VALUE.CHARSET",
+            "INCORRECT_RAMP_UP_RATE",
+            "INCORRECT_END_OFFSET",
+        ],
     ),
     ("org.apache.spark.SparkNoSuchElementException", &["SQL_CONF_NOT_FOUND"]),
     ("org.apache.spark.SparkUnsupportedOperationException", &["UNSUPPORTED_CALL.", "UNSUPPORTED_FEATURE.TABLE_OPERATION"]),
