@@ -26,9 +26,7 @@ pub(super) fn refused(format: &str, wanted: Use, error: Error) -> Error {
         ("jdbc" | "noop" | "console", Use::ReadStream) => {
             refusal("_LEGACY_ERROR_TEMP_2049", format!("Data source {format} does not support streamed reading"))
         }
-        ("jdbc", Use::WriteStream) => {
-            refusal("_LEGACY_ERROR_TEMP_2049", format!("Data source {format} does not support streamed writing"))
-        }
+        ("jdbc", Use::WriteStream) => refusal("_LEGACY_ERROR_TEMP_2049", format!("Data source {format} does not support streamed writing")),
         ("noop" | "console", Use::Read) => {
             refusal("_LEGACY_ERROR_TEMP_1135", format!("{format} is not a valid Spark SQL Data Source: it can only be written"))
         }

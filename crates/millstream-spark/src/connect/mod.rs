@@ -16,6 +16,7 @@ mod execute;
 mod foreign;
 mod host;
 mod modules;
+mod persisted;
 mod plan;
 mod planner;
 mod schema;

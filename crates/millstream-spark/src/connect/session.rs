@@ -20,6 +20,7 @@ use super::config::Confs;
 use super::foreign::{self, Use};
 use super::host::Host;
 use super::modules::Modules;
+use super::persisted::Persisted;
 use crate::analyzer::{Analyzed, Leaf, Leaves};
 use crate::functions::Settings;
 use crate::python::{DataSourceClass, PythonCommand, PythonProvider, PythonRuntime, Workers};
@@ -117,6 +118,15 @@ impl ConnectSession {
     /// # Errors
     /// Spark's conditions of analysis.
     pub async fn analyze(&self, relation: &Relation) -> Result<Analyzed> {
+        let relation = self.part::<Persisted>().used_in(relation).into_owned();
+        self.analyze_as_written(&relation).await
+    }
+
+    /// The same without kept rows in the place of persisted frames.
+    ///
+    /// # Errors
+    /// As [`ConnectSession::analyze`].
+    pub async fn analyze_as_written(&self, relation: &Relation) -> Result<Analyzed> {
         crate::analyzer::analyze(relation, self, &self.settings(), self.engine.state()).await
     }
 
