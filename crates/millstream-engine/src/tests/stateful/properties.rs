@@ -152,6 +152,8 @@ async fn run(scenario: &Scenario, ways: &[Way], kills: &[Kill]) -> Outcome {
         }
         let store: Arc<dyn ObjectStore> = Arc::new(faulty);
         let mut lab = Lab::over(store, results.clone(), way.parallelism);
+        // By Spark's rule a restart forgets which of two watermarks had come how far.
+        lab.settings.restore_watermarks = true;
         lab.settings.state = StateSettings {
             store: Some(way.store),
             memory_limit: way.memory,
