@@ -2,6 +2,7 @@
 //!
 //! A frame is known by its plan as the client sent it. Where that occurs inside of another plan, the kept rows stand in its place.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -249,7 +250,8 @@ fn reads_storage(plan: &LogicalPlan) -> Result<bool> {
     let walked = plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
-            && (provider.as_any().is::<TableRelation>() || provider.as_any().downcast_ref::<Kept>().is_some_and(|kept| kept.reads_storage))
+            && let provider = provider.as_ref() as &dyn Any
+            && (provider.is::<TableRelation>() || provider.downcast_ref::<Kept>().is_some_and(|kept| kept.reads_storage))
         {
             found = true;
             return Ok(TreeNodeRecursion::Stop);
