@@ -133,6 +133,8 @@ class Runner:
         finally:
             for key, _ in call.conf:
                 self.spark.conf.unset(key)
+            if call.conf:
+                configure(self.spark)
 
     def outcome_in_time(self, call, seconds):
         def late(*_):
@@ -187,15 +189,22 @@ def difference(call, expected, actual):
 def session(remote):
     os.environ["TZ"] = "UTC"
     time.tzset()
+    # Workers need what this process has: pandas and pyarrow.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     if remote.startswith("local"):
         remote = served_by_spark(remote)
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     from pyspark.sql.connect.session import SparkSession
 
     spark = SparkSession.builder.remote(remote).getOrCreate()
+    configure(spark)
+    return spark
+
+
+def configure(spark):
+    """What every call finds, whatever the one before it set."""
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.shuffle.partitions", "1")
-    return spark
 
 
 def served_by_spark(master):

@@ -10,6 +10,7 @@ mod conformance;
 mod demo;
 mod drill;
 mod examples;
+mod functions;
 mod generate;
 mod interop;
 mod kafka;
@@ -38,6 +39,7 @@ cargo xtask <task>
   torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
   conformance  recorded behaviour of Spark against our server: [-k TEXT] [--write]
   pipelines  declarative pipelines, run by Spark's own command line: [-k TEXT] [--write]
+  functions  sample calls of every function of pyspark.sql.functions against recorded Spark: [-k FUNCTION …] [-v] [--write]
   clients   PySpark 4.0 to 4.3 and the Rust client, TLS and tokens, kills and load: [--full] [--only pyspark,rust,secure,faults,load]
   kafka     a real broker: the same rows as Spark, losses, transactions, kills: [--kills N] [--seed N] [--only PARTS] [--binary PATH]
   interop   hand a query from Spark to Millstream and back
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         "clients" => clients::clients(rest),
         "conformance" => conformance::conformance(rest),
         "pipelines" => pipelines::pipelines(rest),
+        "functions" => functions::functions(rest),
         "examples" => examples::examples(rest),
         "bench" => bench::bench(rest),
         "gen" => generate::generate(),

@@ -60,9 +60,9 @@ small("pmod", "F.pmod('i', 'p')", "F.pmod('l', lit(-7))", "F.pmod('d', lit(0.3))
 numbers("pmod", "F.pmod('l', lit(7))", "F.pmod('i', 'z')", "F.pmod('i', lit(0))", "F.pmod('d', lit(0.0))", "F.pmod('i', lit(None))", "F.pmod('i', 's')", "F.pmod('t', 'i')", "F.pmod(lit(-7), lit(-3))")
 numbers("pmod", "F.pmod('i', 'z')", "F.pmod('i', lit(0))", "F.pmod('d', lit(0.0))", ansi=False)
 numbers("rand", "F.rand(7)", "F.rand(0)", "F.rand(-3)", "F.rand(2**40)")
-numbers("rand", "F.rand()", types_only=True)
+numbers("rand", "F.rand().alias('r')", types_only=True)
 numbers("randn", "F.randn(7)", "F.randn(0)", "F.randn(-3)")
-numbers("randn", "F.randn()", types_only=True)
+numbers("randn", "F.randn().alias('r')", types_only=True)
 numbers("uniform", "F.uniform(1, 10, 7)", "F.uniform(0.0, 1.0, 5)", "F.uniform(lit(-5), lit(5), lit(3))", "F.uniform(col('i'), lit(5), lit(3))", "F.uniform(lit('a'), lit(5), lit(3))", "F.uniform(lit(1), lit(None), lit(3))", "F.uniform(lit(1), lit(10), lit(None))", "F.uniform(lit(1).cast('tinyint'), lit(9).cast('smallint'), lit(1))", "F.uniform(lit(Decimal('1.5')), lit(3), lit(1))", "F.uniform(10, 1, 7)")
 for name in ("try_add", "try_subtract", "try_multiply", "try_divide", "try_mod"):
     numbers(

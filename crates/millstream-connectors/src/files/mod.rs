@@ -199,7 +199,8 @@ impl SourceProvider for FilesProvider {
             return Err(path_not_found(&pattern.display));
         }
         let user = request.schema.as_deref();
-        let partitions = partition::fields(&listing.partitions, user, &lister.selection.time_zone)?;
+        let inferred = options.bool("partitionColumnTypeInference", true)?;
+        let partitions = partition::fields(&listing.partitions, user, inferred, &lister.selection.time_zone)?;
         let data = self.data_schema(request, &lister, &listing).await?;
         Ok(self.complete(&data, &partitions))
     }

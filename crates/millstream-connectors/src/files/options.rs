@@ -59,6 +59,11 @@ pub(crate) const SPECS: &[OptionSpec] = &[
     text("modifiedAfter", None, "Tables: read only files last modified after this time (`2024-01-02T03:04:05`)."),
     flag("ignoreMissingFiles", "false", "Skip, and report to the quarantine, files that disappear between listing and reading."),
     flag("ignoreCorruptFiles", "false", "Put unreadable files into the quarantine, keeping the rows before the fault, instead of failing."),
+    flag(
+        "partitionColumnTypeInference",
+        "true",
+        "Take the types of partition columns from their values, instead of having them as strings.",
+    ),
     flag("schemaInference", "false", "Streams: infer the schema from the files that are there at the start."),
 ];
 

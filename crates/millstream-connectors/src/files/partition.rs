@@ -89,11 +89,12 @@ fn unescape(text: &str) -> String {
     }
 }
 
-/// The partition columns of a set of directories, all nullable. A column that `user` declares keeps its spelling and type there.
+/// The partition columns of a set of directories, all nullable. A column that `user` declares keeps its spelling and type there; the others are
+/// strings unless their types are to be `inferred`.
 ///
 /// # Errors
 /// `INVALID_PARTITION_VALUE` when a value does not fit the declared type.
-pub(crate) fn fields(directories: &[Vec<PartitionKey>], user: Option<&Schema>, zone: &str) -> Result<Vec<Field>> {
+pub(crate) fn fields(directories: &[Vec<PartitionKey>], user: Option<&Schema>, inferred: bool, zone: &str) -> Result<Vec<Field>> {
     let mut columns: Vec<(&str, Vec<&PartitionKey>)> = Vec::new();
     for key in directories.iter().flatten() {
         match columns.iter_mut().find(|(name, _)| *name == key.name) {
@@ -109,7 +110,8 @@ pub(crate) fn fields(directories: &[Vec<PartitionKey>], user: Option<&Schema>, z
             }
             fields.push(field.clone().with_nullable(true));
         } else {
-            let widest = values.iter().map(|key| infer(&key.value)).fold(DataType::Null, wider);
+            let types = values.iter().filter(|_| inferred).map(|key| infer(&key.value));
+            let widest = types.fold(DataType::Null, wider);
             let data_type = if widest == DataType::Null { DataType::Utf8 } else { widest };
             fields.push(Field::new(name, data_type, true));
         }
@@ -296,16 +298,18 @@ mod tests {
             (&["x"], DataType::Utf8),
         ] {
             let directories: Vec<_> = values.iter().map(|value| vec![key("p", value)]).collect();
-            let fields = fields(&directories, None, "UTC").unwrap();
-            assert_eq!(fields, [Field::new("p", data_type, true)], "{values:?}");
+            let inferred = fields(&directories, None, true, "UTC").unwrap();
+            assert_eq!(inferred, [Field::new("p", data_type, true)], "{values:?}");
+            let as_they_are = fields(&directories, None, false, "UTC").unwrap();
+            assert_eq!(as_they_are, [Field::new("p", DataType::Utf8, true)], "{values:?}");
         }
     }
 
     #[test]
     fn a_declared_column_keeps_its_type_and_refuses_other_values() {
         let schema = Schema::new(vec![Field::new("P", DataType::Int32, false)]);
-        assert_eq!(fields(&[vec![key("p", "7")]], Some(&schema), "UTC").unwrap(), [Field::new("P", DataType::Int32, true)]);
-        let error = fields(&[vec![key("p", "abc")]], Some(&schema), "UTC").unwrap_err();
+        assert_eq!(fields(&[vec![key("p", "7")]], Some(&schema), true, "UTC").unwrap(), [Field::new("P", DataType::Int32, true)]);
+        let error = fields(&[vec![key("p", "abc")]], Some(&schema), true, "UTC").unwrap_err();
         assert_eq!((error.code(), error.sqlstate()), ("INVALID_PARTITION_VALUE", Some("42846")));
     }
 

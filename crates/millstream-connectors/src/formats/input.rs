@@ -17,7 +17,7 @@ use millstream_core::{Error, ErrorKind, OptionSpec, Options, Result};
 use object_store::{GetResultPayload, ObjectStoreExt};
 
 pub use decompress::Codec;
-pub use encoding::Encoding;
+pub use encoding::{Encoding, check_charset};
 
 use super::FileRef;
 use super::write::no_such_codec;

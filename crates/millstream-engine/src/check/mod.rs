@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, SkipT
 use millstream_core::sink::OutputMode;
 use millstream_core::{Error, Result};
 
-use crate::plan::is_streaming;
+use crate::plan::{EXCEPT_ALL, is_streaming};
 use crate::stateful::{Arbitrary, Deduplicate, SessionWindow, event_time_delay};
 use crate::{from_datafusion, to_datafusion};
 
@@ -107,7 +107,8 @@ fn aggregations(plan: &LogicalPlan) -> Result<Vec<Aggregation>> {
             // EXCEPT is one operator in Spark, and its aggregation a matter of the optimizer.
             excepted = Some(std::ptr::from_ref(distinct));
         }
-        if excepted == Some(std::ptr::from_ref(node)) {
+        let counts = matches!(node, LogicalPlan::Aggregate(aggregate) if counts_except_all(aggregate.input.schema()));
+        if counts || excepted == Some(std::ptr::from_ref(node)) {
             return Ok(());
         }
         if let Some(aggregation) = aggregation(node)? {
@@ -116,6 +117,11 @@ fn aggregations(plan: &LogicalPlan) -> Result<Vec<Aggregation>> {
         Ok(())
     })?;
     Ok(found)
+}
+
+/// Whether a relation is what `EXCEPT ALL` counts.
+fn counts_except_all(schema: &DFSchema) -> bool {
+    schema.fields().iter().any(|field| field.name() == EXCEPT_ALL)
 }
 
 fn aggregation(node: &LogicalPlan) -> Result<Option<Aggregation>> {
@@ -206,6 +212,7 @@ fn node_allowed(node: &LogicalPlan, mode: OutputMode) -> Result<()> {
             )
             .with_sqlstate("42KDE"));
         }
+        LogicalPlan::Union(union) if counts_except_all(&union.schema) => return Ok(()),
         LogicalPlan::Union(union) => {
             let mut streams = union.inputs.iter().map(|input| is_streaming(input));
             if streams.all(|stream| !matches!(stream, Ok(false))) {

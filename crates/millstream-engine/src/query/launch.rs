@@ -234,7 +234,8 @@ async fn open(
         Resume::Rerun { record, .. } => Some(record),
         Resume::Next { previous, .. } => Some(previous),
     };
-    let options = request.settings.state.options(planned.map_or(&request.settings.pinned, |record| &record.conf));
+    let (pinned, conf) = (&request.settings.pinned, planned.map_or(&request.settings.pinned, |record| &record.conf));
+    let options = request.settings.state.options(conf);
     let preparation = Preparation {
         state,
         clock: clock.clone(),
@@ -246,6 +247,7 @@ async fn open(
         log: &|name| checkpoint.source_log(name),
     };
     let plan = prepare(request.plan.clone(), preparation).await?;
+    request.settings.state.check_operators(pinned, conf, plan.flow.operators.iter().map(|operator| operator.description.name))?;
     if let Some(record) = planned {
         recovery::check_sources(record, plan.sources.len())?;
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use millstream_checkpoint::state::store::{StoreKind, StoreOptions};
+use millstream_core::{Error, Result};
 
 /// The option, pinned in a checkpoint, that names the class of Spark's state stores.
 const PROVIDER: &str = "spark.sql.streaming.stateStore.providerClass";
@@ -29,6 +30,28 @@ impl Default for StateSettings {
 }
 
 impl StateSettings {
+    /// Refuses `transformWithState` over the state store that Spark does not run it over, as Spark does, where the session says which one that
+    /// is. A store that was asked for by our own name for it takes everything.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS`.
+    pub(super) fn check_operators<'a>(
+        &self,
+        session: &BTreeMap<String, String>,
+        conf: &BTreeMap<String, String>,
+        mut operators: impl Iterator<Item = &'a str>,
+    ) -> Result<()> {
+        let Some(class) = session.get(PROVIDER).and(conf.get(PROVIDER)).filter(|class| !class.contains("RocksDB")) else { return Ok(()) };
+        if self.store.is_some() || !operators.any(|name| name.starts_with("transformWithState")) {
+            return Ok(());
+        }
+        let class = class.rsplit('.').next().unwrap_or(class);
+        let message = format!(
+            "The store backend {class} is not supported by TransformWithState operator: set {PROVIDER} to the RocksDBStateStoreProvider"
+        );
+        Err(Error::invalid("UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS", message).with_sqlstate("0A000"))
+    }
+
     /// The options of stores, for a query with this configuration in its checkpoint.
     pub(super) fn options(&self, conf: &BTreeMap<String, String>) -> StoreOptions {
         let provider = || match conf.get(PROVIDER) {
@@ -42,6 +65,27 @@ impl StateSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processors_need_the_store_that_spark_runs_them_over() {
+        let class = |name: &str| BTreeMap::from([(PROVIDER.to_owned(), format!("org.apache.spark.sql.execution.streaming.state.{name}"))]);
+        let (hdfs, rocksdb, nothing) = (class("HDFSBackedStateStoreProvider"), class("RocksDBStateStoreProvider"), BTreeMap::new());
+        for (store, session, conf, operator, refused) in [
+            (None, &hdfs, &hdfs, "transformWithStateInPandasExec", true),
+            (None, &rocksdb, &hdfs, "transformWithStateExec", true),
+            (None, &hdfs, &rocksdb, "transformWithStateExec", false),
+            (None, &rocksdb, &rocksdb, "transformWithStateExec", false),
+            (None, &nothing, &hdfs, "transformWithStateExec", false),
+            (Some(StoreKind::Memory), &hdfs, &hdfs, "transformWithStateExec", false),
+            (None, &hdfs, &hdfs, "stateStoreSave", false),
+        ] {
+            let settings = StateSettings { store, ..StateSettings::default() };
+            let checked = settings.check_operators(session, conf, ["dedupe", operator].into_iter());
+            let code = checked.err().map(|error| error.code().to_owned());
+            let expected = refused.then(|| "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS".to_owned());
+            assert_eq!(code, expected, "{store:?} {session:?} {conf:?} {operator}");
+        }
+    }
 
     #[test]
     fn the_provider_of_the_checkpoint_counts_unless_another_store_is_asked_for() {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema};
 use datafusion::common::Column;
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection};
@@ -12,7 +12,7 @@ use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
 use millstream_engine::stateful::WATERMARK_DELAY;
 
-use crate::functions::Typed;
+use crate::functions::{Settings, Typed, cast};
 
 /// The metadata key of a column that `*` leaves out.
 pub(crate) const HIDDEN: &str = "__metadata_col";
@@ -51,6 +51,31 @@ impl Analyzed {
             columns.push(column.column().alias(&column.name));
         }
         Projection::try_new(columns, Arc::new(self.plan.clone())).map(LogicalPlan::Projection).map_err(from_datafusion)
+    }
+
+    /// The same with intervals as the text of their literals, for formats that write them so: their units are known here only.
+    ///
+    /// # Errors
+    /// Those of casting.
+    pub(crate) fn with_intervals_as_text(self, settings: &Settings) -> Result<Analyzed> {
+        let is_interval =
+            |column: &Attribute| matches!(column.data_type, DataType::Duration(_) | DataType::Interval(IntervalUnit::YearMonth));
+        if !self.columns.iter().any(is_interval) {
+            return Ok(self);
+        }
+        let (mut items, mut columns) = (Vec::with_capacity(self.columns.len()), Vec::with_capacity(self.columns.len()));
+        for column in self.columns {
+            if !is_interval(&column) {
+                items.push(column.column());
+                columns.push(column);
+                continue;
+            }
+            let text = cast::implicit(column.typed(), &DataType::Utf8, settings)?;
+            let internal = fresh();
+            items.push(item(&text, &internal, &self.plan)?);
+            columns.push(Attribute { internal, data_type: DataType::Utf8, metadata: HashMap::new(), ..column });
+        }
+        Ok(Analyzed { plan: project(self.plan, items)?, columns })
     }
 
     /// The same to be stored: a hidden column of a source that was selected is there a column like any other.

@@ -34,7 +34,7 @@ impl Analyzer<'_> {
         let columns = windows_first(before, &input.columns);
         let view = self.view(&input, computed, &[condition], outer)?;
         let scope = Scope { columns: &view.columns, outer, computed: &view.computed };
-        let resolved = view.inlined(self.condition(condition, &scope, "a filter")?.expr)?;
+        let resolved = view.inlined(self.condition(condition, &scope, "a filter").map_err(outside_select)?.expr)?;
         if input.grouped.is_none() && contains_aggregate(&resolved) {
             return Err(Error::invalid(
                 "INVALID_WHERE_CONDITION",
@@ -66,16 +66,18 @@ impl Analyzer<'_> {
         let mut keys: Vec<SortExpr> = Vec::with_capacity(order.len());
         for order in order {
             let child = order.child.as_deref().ok_or_else(|| incomplete("the child of a sort order"))?;
-            let key = match ordinal(child) {
+            let found = match ordinal(child) {
                 Some(position) => {
                     let index = nth(&columns, position).ok_or_else(|| out_of_range(position, &columns))?;
                     let computed = [(child.clone(), index)];
-                    Resolver::new(self.settings, &Scope { columns: &columns, outer: None, computed: &computed }, self).sort(order)?
+                    Resolver::new(self.settings, &Scope { columns: &columns, outer: None, computed: &computed }, self).sort_keys(order)
                 }
-                None => Resolver::new(self.settings, &scope, self).sort(order)?,
+                None => Resolver::new(self.settings, &scope, self).sort_keys(order),
             };
-            let expr = view.inlined(key.expr.clone())?;
-            keys.push(key.with_expr(expr));
+            for key in found.map_err(outside_select)? {
+                let expr = view.inlined(key.expr.clone())?;
+                keys.push(key.with_expr(expr));
+            }
         }
         let (plan, exprs) = extend(&input, keys.iter().map(|key| key.expr.clone()).collect())?;
         let (plan, exprs) = with_windows(plan, exprs)?;
@@ -191,6 +193,14 @@ pub(super) fn aggregate_calls(expression: &mut Expression, calls: &mut Vec<Expre
 /// A filter.
 pub(super) fn filtered(input: LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
     FilterPlan::try_new(condition, Arc::new(input)).map(LogicalPlan::Filter).map_err(from_datafusion)
+}
+
+/// A generator is out of place in a whole operator, not only in an expression of its own.
+fn outside_select(error: Error) -> Error {
+    if error.code() == "UNSUPPORTED_GENERATOR.NESTED_IN_EXPRESSIONS" {
+        return Error::invalid("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", error.message()).with_sqlstate("42K0E");
+    }
+    error
 }
 
 /// The position that an integer stands for in `GROUP BY` and `ORDER BY`.

@@ -142,9 +142,14 @@ impl Analyzer<'_> {
         let mut cells: Vec<Typed> = values.clone();
         for place in 0..width {
             let of_column: Vec<Typed> = values.iter().skip(place).step_by(width).cloned().collect();
-            let (data_type, cast_values) = coercion::to_common_type("stack", of_column, self.settings).map_err(|_| {
-                faults::mismatch("STACK_COLUMN_DIFF_TYPES", format!("the values of column {place} of `stack` differ in type"))
-            })?;
+            let typed = of_column.iter().find(|value| value.data_type != DataType::Null);
+            let data_type = typed.map_or(DataType::Null, |value| value.data_type.clone());
+            if of_column.iter().any(|value| value.data_type != DataType::Null && value.data_type != data_type) {
+                let message = format!("the values of column {place} of `stack` differ in type");
+                return Err(faults::mismatch("STACK_COLUMN_DIFF_TYPES", message));
+            }
+            let cast_values = of_column.into_iter().map(|value| cast::implicit(value, &data_type, self.settings));
+            let cast_values = cast_values.collect::<Result<Vec<_>>>()?;
             for (cell, value) in cells.iter_mut().skip(place).step_by(width).zip(cast_values) {
                 *cell = value;
             }
@@ -156,6 +161,9 @@ impl Analyzer<'_> {
 
     /// `json_tuple(json, 'a', 'b')`.
     fn json_tuple(&self, arguments: Vec<Typed>) -> Result<Vec<(String, Typed)>> {
+        if arguments.len() > 1 && arguments.iter().any(|argument| argument.data_type != DataType::Utf8) {
+            return Err(faults::mismatch("NON_STRING_TYPE", "the arguments of `json_tuple` must be strings"));
+        }
         let mut arguments = arguments.into_iter();
         let (Some(json), true) = (arguments.next(), arguments.len() > 0) else { return Err(faults::wrong_number("json_tuple", "> 1", 1)) };
         let scope = Scope::default();

@@ -67,8 +67,13 @@ pub(super) fn refuse_grouping(wanted: &[&Expression]) -> Result<()> {
     if calls_of(wanted, FUNCTIONS).is_empty() {
         return Ok(());
     }
-    Err(Error::invalid("UNSUPPORTED_GROUPING_EXPRESSION", "grouping() and grouping_id() need GROUPING SETS, CUBE or ROLLUP")
-        .with_sqlstate("42K0E"))
+    Err(unsupported())
+}
+
+/// There are no sets.
+pub(super) fn unsupported() -> Error {
+    Error::invalid("UNSUPPORTED_GROUPING_EXPRESSION", "grouping() and grouping_id() need GROUPING SETS, CUBE or ROLLUP")
+        .with_sqlstate("42K0E")
 }
 
 impl Analyzer<'_> {

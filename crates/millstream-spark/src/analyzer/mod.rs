@@ -59,6 +59,7 @@ pub(crate) use expression::name_parts;
 pub use leaves::{Leaf, Leaves};
 pub(crate) use naming::name_of;
 use relation::{Answer, Question};
+pub(crate) use visit::inputs;
 
 use crate::functions::Settings;
 

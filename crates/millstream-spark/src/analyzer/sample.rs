@@ -52,7 +52,6 @@ impl Analyzer<'_> {
     /// `sampleBy(column, fractions)`: each value of the column is sampled at its own rate.
     pub(super) fn sample_by(&self, sample: &StatSampleBy, outer: Option<&Scope<'_>>) -> Result<Node> {
         let input = self.input(sample.input.as_deref(), outer)?;
-        refuse_stream(&input)?;
         let scope = Scope { columns: &input.columns, outer, computed: &[] };
         let key = self.value(sample.col.as_ref().ok_or_else(|| incomplete("the column to sample by"))?, &scope)?;
         let (plan, random) = self.with_random(&input, sample.seed)?;

@@ -4,21 +4,23 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{JoinType, NullEquality};
-use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Union, when};
+use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Union, lit, when};
+use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
-use millstream_engine::plan::is_streaming;
+use millstream_engine::plan::{EXCEPT_ALL, is_streaming};
 use spark_connect_proto::SetOperation;
 use spark_connect_proto::set_operation::SetOpType;
 
 use super::Attribute;
-use super::columns::{already_exists, fresh, item, project};
+use super::columns::{already_exists, column, fresh, item, project};
 use super::deduplicate::{distinct_rows, refuse_maps, unresolved_among};
 use super::expression::{Resolver, Scope};
 use super::normalize::normalized;
 use super::relation::{Analyzer, Node};
 use super::rows;
-use crate::functions::{Typed, cast, coercion};
+use crate::functions::aggregate::{Aggregates, Clauses};
+use crate::functions::{Argument, Call, Typed, cast, coercion};
 use crate::types::ddl_type;
 
 impl Analyzer<'_> {
@@ -193,6 +195,9 @@ impl Analyzer<'_> {
                 format!("{name} on a streaming DataFrame/Dataset on the right is not supported"),
             ));
         }
+        if all && is_streaming(&left.plan)? {
+            return self.except_all_counted(left, right);
+        }
         let (left_plan, left_keys, columns) = keyed(left, all)?;
         let (right_plan, right_keys, _) = keyed(right, all)?;
         let on: Vec<(Expr, Expr)> = left_keys.into_iter().zip(right_keys).collect();
@@ -214,6 +219,42 @@ impl Analyzer<'_> {
         );
         let plan = join.map(LogicalPlan::Join).map_err(from_datafusion)?;
         Ok(Node::new(super::extend::restored(plan, &columns)?, columns))
+    }
+}
+
+impl Analyzer<'_> {
+    /// `EXCEPT ALL` as Spark computes it: the rows of the left count 1, those of the right -1, and each row stays as often as its sum says.
+    fn except_all_counted(&self, left: Node, right: Node) -> Result<Node> {
+        let names: Vec<String> = left.columns.iter().map(|_| fresh()).collect();
+        let counted = |side: &Node, count: i64| -> Result<LogicalPlan> {
+            let mut items: Vec<Expr> = Vec::with_capacity(names.len() + 1);
+            for (column, name) in side.columns.iter().zip(&names) {
+                let value = normalized(&column.typed()).unwrap_or_else(|| column.typed());
+                items.push(item(&value, name, &side.plan)?);
+            }
+            items.push(lit(count).alias(EXCEPT_ALL));
+            project(side.plan.clone(), items)
+        };
+        let inputs = vec![Arc::new(counted(&left, 1)?), Arc::new(counted(&right, -1)?)];
+        let union = Union::try_new(inputs).map(LogicalPlan::Union).map_err(from_datafusion)?;
+        let count = Typed::new(column(EXCEPT_ALL), DataType::Int64, false);
+        let call = Call { name: "sum", arguments: vec![Argument::Value(count)], settings: self.settings };
+        let sum = Aggregates::all().build(&call, &Clauses::default())?;
+        let total = fresh();
+        let keys: Vec<Expr> = names.iter().map(|name| column(name)).collect();
+        let aggregated = LogicalPlanBuilder::from(union).aggregate(keys.clone(), vec![sum.expr.alias(&total)]);
+        let kept = aggregated.and_then(|plan| plan.filter(column(&total).gt(lit(0_i64)))).and_then(LogicalPlanBuilder::build);
+        let kept = kept.map_err(from_datafusion)?;
+        let scope = Scope::default();
+        let one = Typed::literal(ScalarValue::Int64(Some(1)));
+        let copies =
+            Resolver::new(self.settings, &scope, self).call("sequence", vec![one, Typed::new(column(&total), DataType::Int64, true)])?;
+        let copy = fresh();
+        let mut items = keys.clone();
+        items.push(copies.expr.alias(&copy));
+        let plan = project(super::generate::unnested(project(kept, items)?, &copy, false)?, keys)?;
+        let columns = left.columns.into_iter().zip(names).map(|(column, internal)| Attribute { internal, ..column }).collect();
+        Ok(Node::new(plan, columns))
     }
 }
 

@@ -262,7 +262,7 @@ fn last_instant(window: &Typed) -> Result<Typed> {
         other => return Err(faults::unexpected_type("window_time", 0, "\"STRUCT\"", other)),
     };
     let Some(time @ DataType::Timestamp(TimeUnit::Microsecond, _)) = time else {
-        return Err(Error::invalid("_LEGACY_ERROR_TEMP_3106", "The input is not a correct window column"));
+        return Err(Error::invalid("_LEGACY_ERROR_TEMP_3101", "The input is not a correct window column"));
     };
     let mut metadata = window.metadata.clone();
     metadata.remove(WINDOW);

@@ -17,8 +17,10 @@ use super::artifacts::Artifacts;
 use super::catalog::{TableName, Warehouse, not_found};
 use super::command::Registered;
 use super::config::Confs;
+use super::foreign::{self, Use};
 use super::host::Host;
 use super::modules::Modules;
+use super::persisted::Persisted;
 use crate::analyzer::{Analyzed, Leaf, Leaves};
 use crate::functions::Settings;
 use crate::python::{DataSourceClass, PythonCommand, PythonProvider, PythonRuntime, Workers};
@@ -116,6 +118,15 @@ impl ConnectSession {
     /// # Errors
     /// Spark's conditions of analysis.
     pub async fn analyze(&self, relation: &Relation) -> Result<Analyzed> {
+        let relation = self.part::<Persisted>().used_in(relation).into_owned();
+        self.analyze_as_written(&relation).await
+    }
+
+    /// The same without kept rows in the place of persisted frames.
+    ///
+    /// # Errors
+    /// As [`ConnectSession::analyze`].
+    pub async fn analyze_as_written(&self, relation: &Relation) -> Result<Analyzed> {
         crate::analyzer::analyze(relation, self, &self.settings(), self.engine.state()).await
     }
 
@@ -188,11 +199,13 @@ impl ConnectSession {
 
     async fn read(&self, format: &str, request: ReadRequest, streaming: bool, name: Option<String>) -> Result<Leaf> {
         let provider: Arc<dyn TableProvider> = if streaming {
-            let mut relation = self.engine.stream_relation(format, request).await?;
+            let relation = self.engine.stream_relation(format, request).await;
+            let mut relation = relation.map_err(|error| foreign::refused(format, Use::ReadStream, error))?;
             relation.name = name;
             Arc::new(relation)
         } else {
-            Arc::new(self.engine.table_relation(format, request).await?)
+            let relation = self.engine.table_relation(format, request).await;
+            Arc::new(relation.map_err(|error| foreign::refused(format, Use::Read, error))?)
         };
         Ok(Leaf::Table(provider))
     }

@@ -35,6 +35,12 @@ pub fn not_foldable(name: &str, index: usize) -> Error {
     mismatch("NON_FOLDABLE_INPUT", format!("parameter {} of `{name}` must be a constant", index + 1))
 }
 
+/// A parameter that decides what a function is must be a constant, and not null.
+pub fn not_foldable_argument(name: &str, parameter: &str, expected: &str) -> Error {
+    let message = format!("the parameter `{parameter}` of `{name}` must be a constant of the type \"{expected}\"");
+    Error::invalid("NON_FOLDABLE_ARGUMENT", message).with_sqlstate("42K08")
+}
+
 /// The arguments of a function have types that do not fit together.
 pub fn different_types(name: &str, types: &[&DataType]) -> Error {
     let types: Vec<String> = types.iter().map(|data_type| format!("\"{}\"", ddl_type(data_type))).collect();

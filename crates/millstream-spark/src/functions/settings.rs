@@ -18,6 +18,10 @@ pub struct Settings {
     /// The zone that `current_timezone()` tells, where it is not `time_zone`: Spark computes it when a query runs, and everything else when
     /// it is resolved.
     pub running_time_zone: Option<TimeZone>,
+    /// `spark.sql.mapKeyDedupPolicy` is `LAST_WIN`: of equal keys of a map the last one counts instead of being an error.
+    pub last_key_wins: bool,
+    /// `spark.sql.legacy.negativeIndexInArrayInsert`: `array_insert` at -1 inserts before the last element instead of behind it.
+    pub insert_before_last: bool,
 }
 
 impl Default for Settings {
@@ -29,6 +33,8 @@ impl Default for Settings {
             timestamp_ntz: false,
             time_type: false,
             running_time_zone: None,
+            last_key_wins: false,
+            insert_before_last: false,
         }
     }
 }

@@ -4,7 +4,7 @@ use millstream_core::options::OptionKind;
 use millstream_core::quarantine::ParseMode;
 use millstream_core::{Error, OptionSpec, Options, Result};
 
-use super::super::input::{self, InputOptions};
+use super::super::input::{self, InputOptions, check_charset};
 use super::super::lines::{LINE_SEP, MAX_RECORD, MAX_RECORD_BYTES, Separator, max_record_bytes};
 use super::super::rescue::{RESCUED_DATA_COLUMN, rescued_data_column};
 use super::super::values::DateTimeFormats;
@@ -173,6 +173,7 @@ impl CsvOptions {
     /// # Errors
     /// `INVALID_OPTION_VALUE`, `OPTION_VALUE_EXCEEDS_ONE_CHARACTER`, `INVALID_DELIMITER_VALUE` with a subclass, those of dates and zones.
     pub(super) fn from_options(options: &Options) -> Result<Self> {
+        check_charset(options)?;
         let input = InputOptions::from_options(options)?;
         options.check(&specs())?;
         let escape = character(options, "escape", Some(b'\\'))?;

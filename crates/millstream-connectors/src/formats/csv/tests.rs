@@ -131,6 +131,8 @@ async fn options_are_checked_before_any_file_is_touched() {
         ("escape", "ab", "OPTION_VALUE_EXCEEDS_ONE_CHARACTER"),
         ("maxColumns", "x", "INVALID_OPTION_VALUE"),
         ("mode", "NOPE", "INVALID_OPTION_VALUE"),
+        ("encoding", "klingon", "INVALID_PARAMETER_VALUE.CHARSET"),
+        ("charset", "windows-1252", "INVALID_PARAMETER_VALUE.CHARSET"),
         ("lineSep", "", "INVALID_OPTION_VALUE"),
         ("dateFormat", "yyyy-bb", "INVALID_DATETIME_PATTERN.ILLEGAL_CHARACTER"),
     ] {

@@ -1,7 +1,7 @@
 //! Character encodings other than UTF-8, turned into UTF-8 piece by piece.
 
 use encoding_rs::{CoderResult, Decoder, UTF_16BE, UTF_16LE, WINDOWS_1252};
-use millstream_core::{Error, Result};
+use millstream_core::{Error, Options, Result};
 
 /// A character encoding that is not UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,22 @@ pub enum Encoding {
     },
     /// ISO 8859-1: every byte is the character of that number.
     Latin1,
+}
+
+/// The encodings that Spark takes in formats of lines.
+const OF_LINES: [&str; 7] = ["iso-8859-1", "us-ascii", "utf-16", "utf-16be", "utf-16le", "utf-32", "utf-8"];
+
+/// Checks the encoding of files of lines.
+///
+/// # Errors
+/// `INVALID_PARAMETER_VALUE.CHARSET`.
+pub fn check_charset(options: &Options) -> Result<()> {
+    let Some(name) = options.get("encoding").or_else(|| options.get("charset")) else { return Ok(()) };
+    if OF_LINES.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        return Ok(());
+    }
+    let message = format!("the option 'encoding' is '{name}' but must be one of {}", OF_LINES.join(", "));
+    Err(Error::invalid("INVALID_PARAMETER_VALUE.CHARSET", message).with_sqlstate("22023"))
 }
 
 impl Encoding {

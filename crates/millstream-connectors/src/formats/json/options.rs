@@ -5,7 +5,7 @@ use millstream_core::options::OptionKind;
 use millstream_core::quarantine::ParseMode;
 use millstream_core::{Error, OptionSpec, Options, Result};
 
-use super::super::input::{self, InputOptions};
+use super::super::input::{self, InputOptions, check_charset};
 use super::super::lines::{LINE_SEP, MAX_RECORD, MAX_RECORD_BYTES, Separator, max_record_bytes};
 use super::super::rescue::{RESCUED_DATA_COLUMN, rescued_data_column};
 use super::super::values::DateTimeFormats;
@@ -121,6 +121,7 @@ impl JsonOptions {
     /// # Errors
     /// `INVALID_OPTION_VALUE`, `INVALID_TIMEZONE`, `INVALID_DATETIME_PATTERN` and its subclasses.
     pub fn from_options(options: &Options) -> Result<Self> {
+        check_charset(options)?;
         let input = InputOptions::from_options(options)?;
         options.check(&specs())?;
         let multi_line = options.bool("multiLine", false)?;

@@ -320,9 +320,10 @@ fn schemas_and_options_are_checked_before_any_file() {
     };
     assert_eq!(refused(vec![field("c", DataType::UInt8)], &[]), "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE");
     assert_eq!(refused(vec![field("_corrupt_record", DataType::Int32)], &[]), "INVALID_CORRUPT_RECORD_TYPE");
-    for bad in [("mode", "WHATEVER"), ("multiLine", "maybe"), ("maxNestingDepth", "100000"), ("encoding", "klingon"), ("lineSep", "")] {
+    for bad in [("mode", "WHATEVER"), ("multiLine", "maybe"), ("maxNestingDepth", "100000"), ("lineSep", "")] {
         assert_eq!(refused(kv(), &[bad]), "INVALID_OPTION_VALUE", "{bad:?}");
     }
+    assert_eq!(refused(kv(), &[("encoding", "klingon")]), "INVALID_PARAMETER_VALUE.CHARSET");
     assert_eq!(refused(kv(), &[("dateFormat", "E")]), "INVALID_DATETIME_PATTERN.ILLEGAL_CHARACTER");
 }
 

@@ -15,7 +15,7 @@ use millstream_core::quarantine::BadRecord;
 use millstream_core::source::{BatchStream, ReadContext};
 use millstream_core::{Error, OptionSpec, Options, Result, raw_text};
 
-use super::input::{self, Input, InputOptions};
+use super::input::{self, Encoding, Input, InputOptions};
 use super::lines::{LINE_SEP, Line, Lines, MAX_RECORD, MAX_RECORD_BYTES, Separator, max_record_bytes};
 use super::{FileFormat, FileReader, FileRef};
 
@@ -52,6 +52,13 @@ impl FileFormat for Text {
     }
 
     fn reader(&self, schema: SchemaRef, options: &Options) -> Result<Arc<dyn FileReader>> {
+        // Spark looks at no encoding where it reads lines as they are.
+        let known = options.get("encoding").is_none_or(|name| Encoding::named(name).is_ok());
+        let mut options = options.clone();
+        if !known {
+            options.remove("encoding");
+        }
+        let options = &options;
         let input = InputOptions::from_options(options)?;
         options.check(&self.options())?;
         if schema.fields().len() > 1 {

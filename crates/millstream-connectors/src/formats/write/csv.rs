@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use millstream_core::options::OptionKind;
 use millstream_core::{Error, OptionSpec, Options, Result};
 
+use super::super::input::check_charset;
 use super::canonical::{canonical_batch, canonical_schema, unsupported};
 use super::compression::{Codec, Compressor};
 use super::datetime::DateTimeText;
@@ -51,6 +52,7 @@ impl FileWriteFormat for Csv {
         if let Some(field) = schema.fields().iter().find(|field| nested(field.data_type())) {
             return Err(unsupported("CSV", field));
         }
+        check_charset(options)?;
         check_encoding(options)?;
         let codec = Codec::from_options(options)?;
         let form = Arc::new(Form::from_options(options)?);

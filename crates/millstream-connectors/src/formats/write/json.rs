@@ -9,6 +9,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use millstream_core::options::OptionKind;
 use millstream_core::{OptionSpec, Options, Result, raw_text, variant};
 
+use super::super::input::check_charset;
 use super::canonical::{canonical_batch, canonical_schema};
 use super::column::{Column, inner};
 use super::compression::{Codec, Compressor};
@@ -38,6 +39,7 @@ impl FileWriteFormat for Json {
     }
 
     fn writer(&self, schema: &Schema, options: &Options) -> Result<Arc<dyn FileWriter>> {
+        check_charset(options)?;
         check_encoding(options)?;
         let codec = Codec::from_options(options)?;
         let style = Style {

@@ -9,7 +9,7 @@ use millstream_core::{Error, OptionSpec, Options, Result, raw_text};
 
 use super::canonical::{canonical_batch, canonical_schema, unsupported};
 use super::compression::{Codec, Compressor};
-use super::{FileEncoder, FileWriteFormat, FileWriter, check_encoding, option};
+use super::{FileEncoder, FileWriteFormat, FileWriter, option};
 
 /// The format `text`.
 #[derive(Debug)]
@@ -36,7 +36,6 @@ impl FileWriteFormat for Text {
             let what = format!("Text data source supports only a single column, and you have {} columns.", schema.fields().len());
             return Err(Error::invalid("_LEGACY_ERROR_TEMP_1290", what));
         }
-        check_encoding(options)?;
         let codec = Codec::from_options(options)?;
         let line_end = options.get("lineSep").unwrap_or("\n").to_owned();
         Ok(Arc::new(TextWriter { schema, codec, line_end, extension: format!(".txt{}", codec.extension()) }))

@@ -2,9 +2,9 @@
 
 use millstream_core::options::OptionKind;
 use millstream_core::quarantine::ParseMode;
-use millstream_core::{Error, OptionSpec, Options, Result};
+use millstream_core::{Error, ErrorKind, OptionSpec, Options, Result};
 
-use super::super::input::{self, InputOptions};
+use super::super::input::{self, Encoding, InputOptions};
 use super::super::lines::{MAX_RECORD, MAX_RECORD_BYTES, max_record_bytes};
 use super::super::rescue::{RESCUED_DATA_COLUMN, rescued_data_column};
 use super::super::values::DateTimeFormats;
@@ -127,7 +127,11 @@ impl XmlOptions {
                 "option 'rowValidationXSDPath' is not supported: validate the files beforehand",
             ));
         }
-        let input = InputOptions::from_options(options)?;
+        let input = InputOptions::from_options(options).map_err(|error| match options.get("encoding").map(Encoding::named) {
+            // Spark only finds out when it opens a file.
+            Some(Err(unknown)) => Error::new(ErrorKind::Invalid, "FAILED_READ_FILE.NO_HINT", unknown.message()).with_sqlstate("KD001"),
+            _ => error,
+        })?;
         options.check(&specs())?;
         let attribute_prefix = options.get("attributePrefix").unwrap_or("_").to_owned();
         let value_tag = options.get("valueTag").unwrap_or("_VALUE").to_owned();

@@ -85,6 +85,8 @@ impl Resolver<'_> {
                 }
             }
             _ if CASTS.iter().any(|(cast, _)| *cast == name) => return self.cast_function(name, &function.arguments),
+            // Where there are sets of keys, these calls stand for columns and never come here.
+            "grouping" | "grouping_id" => return Err(crate::analyzer::grouping_sets::unsupported()),
             "grouping__id" => return self.function(&UnresolvedFunction { function_name: "grouping_id".to_owned(), ..function.clone() }),
             _ => {}
         }

@@ -186,6 +186,9 @@ impl<'a> Resolver<'a> {
                 let passthrough = self.passthrough(&value).filter(|_| alias.metadata.is_none());
                 Ok(vec![Output::Column { name, value, passthrough }])
             }
+            Some(ExprType::SortOrder(_)) => {
+                Err(Error::invalid("SparkException", "a sort order is no value: it belongs into `orderBy` or the ORDER BY of a window"))
+            }
             _ => {
                 if let Some(generator) = self.generator(expression)? {
                     return Ok(vec![generator]);
@@ -204,6 +207,25 @@ impl<'a> Resolver<'a> {
     /// # Errors
     /// As [`Resolver::value`].
     pub(super) fn sort(&self, order: &SortOrder) -> Result<SortExpr> {
+        Ok(self.sorted(order)?.0)
+    }
+
+    /// The same as keys that order nulls inside of nested values as Spark does, which puts them below all others wherever it puts rows that
+    /// are null themselves.
+    ///
+    /// # Errors
+    /// As [`Resolver::value`].
+    pub(super) fn sort_keys(&self, order: &SortOrder) -> Result<Vec<SortExpr>> {
+        let (key, nested) = self.sorted(order)?;
+        if !nested || key.nulls_first == key.asc {
+            return Ok(vec![key]);
+        }
+        let nulls = SortExpr::new(Expr::IsNull(Box::new(key.expr.clone())), !key.nulls_first, false);
+        Ok(vec![nulls, SortExpr { nulls_first: key.asc, ..key }])
+    }
+
+    /// A sort key, and whether its values have parts.
+    fn sorted(&self, order: &SortOrder) -> Result<(SortExpr, bool)> {
         let value = self.value(required(order.child.as_deref(), "the child of a sort order")?)?;
         orderable("sort order", &value)?;
         let ascending = order.direction() != SortDirection::Descending;
@@ -212,7 +234,8 @@ impl<'a> Resolver<'a> {
             NullOrdering::SortNullsLast => false,
             NullOrdering::SortNullsUnspecified => ascending,
         };
-        Ok(SortExpr::new(value.expr, ascending, nulls_first))
+        let nested = matches!(value.data_type, DataType::List(_) | DataType::Struct(_));
+        Ok((SortExpr::new(value.expr, ascending, nulls_first), nested))
     }
 
     fn aliased(&self, alias: &expression::Alias) -> Result<Typed> {
@@ -247,7 +270,11 @@ impl<'a> Resolver<'a> {
         if matches!(field.data_type(), DataType::Time64(_)) && !self.settings.time_type {
             return Err(time_of_day::switched_off());
         }
-        cast::explicit_to(value, &field, mode, self.settings)
+        // The parser writes typed literals as casts; what they say is checked when they are read.
+        let literal =
+            mode == CastMode::Ansi && cast.eval_mode() == EvalMode::Ansi && value.as_literal().is_some_and(|value| !value.is_null());
+        let cast = cast::explicit_to(value, &field, mode, self.settings)?;
+        Ok(Typed { nullable: cast.nullable && !literal, ..cast })
     }
 
     fn update_fields(&self, update: &expression::UpdateFields) -> Result<Typed> {

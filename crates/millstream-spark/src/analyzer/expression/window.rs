@@ -38,18 +38,19 @@ impl Resolver<'_> {
         let name = plain_name(&lower);
         let ordered = !order_by.is_empty();
         if is_window_function(name) && name != "nth_value" && !ordered {
-            return Err(Error::invalid("WINDOW_FUNCTION_AND_FRAME_MISMATCH", format!("`{name}` needs an ORDER BY in its window"))
-                .with_sqlstate("42K0E"));
+            return Err(Error::invalid("WINDOW_FUNCTION_FRAME_NOT_ORDERED", format!("`{name}` needs an ORDER BY in its window"))
+                .with_sqlstate("42601"));
         }
         let frame = match &window.frame_spec {
             Some(frame) if WITHOUT_FRAME.contains(&name) => {
-                self.frame(frame, &window.order_spec, &order_by)?;
+                own_frame(name, &self.frame(frame, &window.order_spec, &order_by)?)?;
                 WindowFrame::new(Some(true))
             }
             Some(frame) => self.frame(frame, &window.order_spec, &order_by)?,
             None => WindowFrame::new(ordered.then_some(false)),
         };
         if let Some(call) = call.filter(|_| is_window_function(name)) {
+            let ignore_nulls = ignore_nulls || (name == "nth_value" && self.flag(name, 2, call.arguments.get(2))?);
             let (definition, arguments, data_type, nullable) = self.window_call(name, &call.arguments)?;
             let params = WindowFunctionParams {
                 args: arguments,
@@ -90,7 +91,7 @@ impl Resolver<'_> {
                     Some(value) => cast::implicit(value.clone(), &DataType::Int64, self.settings)?,
                     None => Typed::literal(ScalarValue::Int64(Some(1))),
                 };
-                (udf(ntile::ntile_udwf()), vec![constant(name, 0, &buckets)?], DataType::UInt64, false)
+                (udf(ntile::ntile_udwf()), vec![positive(name, 0, &buckets)?], DataType::UInt64, false)
             }
             "lag" | "lead" => {
                 arity(1..=3)?;
@@ -112,13 +113,24 @@ impl Resolver<'_> {
                 (udf(function), vec![value.expr, constant(name, 1, &offset)?, default], data_type, true)
             }
             "nth_value" => {
-                arity(2..=2)?;
+                arity(2..=3)?;
                 let value = required(values.first(), "the value of nth_value")?.clone();
                 let offset = cast::implicit(required(values.get(1), "the offset of nth_value")?.clone(), &DataType::Int64, self.settings)?;
-                (udf(nth_value::nth_value_udwf()), vec![value.expr, constant(name, 1, &offset)?], value.data_type, true)
+                (udf(nth_value::nth_value_udwf()), vec![value.expr, positive(name, 1, &offset)?], value.data_type, true)
             }
             _ => return Err(faults::unresolved_routine(name)),
         })
+    }
+
+    /// A constant that is true or false; false where it is left out.
+    fn flag(&self, name: &str, index: usize, argument: Option<&Expression>) -> Result<bool> {
+        let Some(argument) = argument else { return Ok(false) };
+        let value = self.value(argument)?;
+        match coercion::fold(&value)? {
+            Some(ScalarValue::Boolean(Some(flag))) => Ok(flag),
+            Some(_) => Err(faults::unexpected_type(name, index, "\"BOOLEAN\"", &value.data_type)),
+            None => Err(faults::not_foldable(name, index)),
+        }
     }
 
     fn frame(
@@ -199,6 +211,34 @@ fn negated(distance: &ScalarValue) -> Result<ScalarValue> {
 fn constant(name: &str, index: usize, value: &Typed) -> Result<Expr> {
     let scalar = coercion::fold(value)?.ok_or_else(|| faults::not_foldable(name, index))?;
     Ok(datafusion::logical_expr::lit(scalar))
+}
+
+/// A constant that counts from 1.
+fn positive(name: &str, index: usize, value: &Typed) -> Result<Expr> {
+    let expr = constant(name, index, value)?;
+    match &expr {
+        Expr::Literal(ScalarValue::Int64(Some(number)), _) if *number < 1 => {
+            let message = format!("parameter {} of `{name}` must be at least 1, not {number}", index + 1);
+            Err(faults::mismatch("VALUE_OUT_OF_RANGE", message))
+        }
+        _ => Ok(expr),
+    }
+}
+
+/// Refuses a frame for a function that has its own, unless it is that one.
+fn own_frame(name: &str, frame: &WindowFrame) -> Result<()> {
+    if name == "lag" || name == "lead" {
+        let message = format!("`{name}` looks at one row at a distance: leave the frame of its window out");
+        return Err(Error::invalid("WINDOW_FUNCTION_AND_FRAME_MISMATCH", message).with_sqlstate("42K0E"));
+    }
+    let units = if name == "cume_dist" { WindowFrameUnits::Range } else { WindowFrameUnits::Rows };
+    let all_before = matches!(&frame.start_bound, WindowFrameBound::Preceding(distance) if distance.is_null());
+    if frame.units == units && all_before && frame.end_bound == WindowFrameBound::CurrentRow {
+        return Ok(());
+    }
+    let message =
+        format!("`{name}` is computed over {units} BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW: leave the frame of its window out");
+    Err(Error::invalid("_LEGACY_ERROR_TEMP_1036", message))
 }
 
 /// Ranks are integers in Spark.

@@ -174,6 +174,11 @@ impl Writer<'_> {
             ("ilike", [value, pattern, _]) => format!("ilike({}, {})", self.write(value), self.write(pattern)),
             ("try_make_timestamp", [fields @ .., _]) if fields.len() == 6 => format!("try_make_timestamp({})", self.list(fields)),
             ("variant_get" | "try_variant_get", [value, path, ..]) => format!("{name}({}, {})", self.write(value), self.write(path)),
+            ("from_json", [_, schema, ..]) if is_map(schema) => "entries".to_owned(),
+            ("nth_value", [value, offset, ignore_nulls]) => {
+                let clause = if is_true(ignore_nulls) { " ignore nulls" } else { "" };
+                format!("nth_value({}, {}){clause}", self.write(value), self.write(offset))
+            }
             ("window", _) => "window".to_owned(),
             ("session_window", _) => "session_window".to_owned(),
             _ => return None,
@@ -183,8 +188,7 @@ impl Writer<'_> {
     /// `mode(x, true)` is the lowest of the most frequent values, which is shown as an order.
     fn mode(&self, value: &Expression, deterministic: &Expression) -> String {
         let value = self.write(value);
-        let lowest = matches!(&deterministic.expr_type, Some(ExprType::Literal(literal)) if literal.literal_type == Some(LiteralType::Boolean(true)));
-        if lowest { format!("mode() WITHIN GROUP (ORDER BY {value} DESC)") } else { format!("mode({value})") }
+        if is_true(deterministic) { format!("mode() WITHIN GROUP (ORDER BY {value} DESC)") } else { format!("mode({value})") }
     }
 
     /// `to_char` is the function that writes values of the type that it is given.
@@ -317,6 +321,17 @@ fn name_of_call(expression: &Expression) -> String {
         Some(ExprType::UnresolvedFunction(function)) => function.function_name.to_lowercase(),
         _ => String::new(),
     }
+}
+
+fn is_true(expression: &Expression) -> bool {
+    matches!(&expression.expr_type, Some(ExprType::Literal(literal)) if literal.literal_type == Some(LiteralType::Boolean(true)))
+}
+
+/// Whether a constant is the name of a type of maps.
+fn is_map(expression: &Expression) -> bool {
+    let Some(ExprType::Literal(literal)) = &expression.expr_type else { return false };
+    let Some(LiteralType::String(text)) = &literal.literal_type else { return false };
+    crate::types::parse_field_type(text).is_ok_and(|field| matches!(field.data_type(), DataType::Map(..)))
 }
 
 fn is_star(expression: &Expression) -> bool {

@@ -23,10 +23,11 @@ use super::errors::incomplete;
 use super::execute::visible_plan;
 use super::plan::relation;
 use super::session::ConnectSession;
-use super::{catalog, statement};
+use super::{catalog, persisted, statement};
 use crate::types::{parse_data_type, parse_schema, schema_from_json, to_ddl};
 use crate::types::{struct_to_proto, to_proto};
-use semantics::{Persisted, fingerprint};
+
+pub(super) use semantics::fingerprint;
 
 /// The version of Spark whose behaviour clients get.
 const SPARK_VERSION: &str = "4.2.0";
@@ -75,19 +76,18 @@ pub(super) async fn answer(session: &Arc<ConnectSession>, request: AnalyzePlanRe
             Answer::SemanticHash(answered::SemanticHash { result: semantics::hash(&fingerprint(&analyzed)) })
         }
         Analyze::Persist(asked) => {
-            let key = persisted_key(session, asked.relation.as_ref()).await?;
-            let level = asked.storage_level.unwrap_or(semantics::MEMORY_AND_DISK);
-            session.part::<Persisted>().set(key, level);
+            let relation = asked.relation.as_ref().ok_or_else(|| incomplete("Persist.relation"))?;
+            persisted::persist(session, relation, asked.storage_level.unwrap_or(persisted::MEMORY_AND_DISK)).await?;
             Answer::Persist(answered::Persist {})
         }
         Analyze::Unpersist(asked) => {
-            let key = persisted_key(session, asked.relation.as_ref()).await?;
-            session.part::<Persisted>().remove(&key);
+            let relation = asked.relation.as_ref().ok_or_else(|| incomplete("Unpersist.relation"))?;
+            persisted::unpersist(session, relation).await?;
             Answer::Unpersist(answered::Unpersist {})
         }
         Analyze::GetStorageLevel(asked) => {
-            let key = persisted_key(session, asked.relation.as_ref()).await?;
-            let level = session.part::<Persisted>().get(&key);
+            let relation = asked.relation.as_ref().ok_or_else(|| incomplete("GetStorageLevel.relation"))?;
+            let level = persisted::level(session, relation).await?;
             Answer::GetStorageLevel(answered::GetStorageLevel { storage_level: Some(level) })
         }
         Analyze::JsonToDdl(asked) => {
@@ -107,11 +107,6 @@ async fn schema_of(session: &Arc<ConnectSession>, relation: &Relation) -> Result
         Some(rows) => Ok(rows.schema().as_ref().clone()),
         None => session.analyze(relation).await.map(|analyzed| analyzed.schema()),
     }
-}
-
-async fn persisted_key(session: &Arc<ConnectSession>, relation: Option<&Relation>) -> Result<String> {
-    let relation = relation.ok_or_else(|| incomplete("Persist.relation"))?;
-    Ok(fingerprint(&session.analyze(relation).await?))
 }
 
 /// A schema or a type as DDL.

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use super::delta;
 use super::errors::{incomplete, unsupported};
 use super::execute::Answers;
+use super::persisted::Persisted;
 use super::pipelines::{self, Loading};
 use super::statement::change::merge_into;
 use super::streaming;
@@ -40,8 +41,14 @@ pub(super) async fn run(answers: &Answers, command: Command, loading: Option<Loa
             answers.send(ResponseType::SqlCommandResult(result)).await;
         }
         CommandType::CreateDataframeView(command) => view::create(session, command).await?,
-        CommandType::WriteOperation(command) => write::run(session, command).await?,
-        CommandType::WriteOperationV2(command) => write::run_v2(session, command).await?,
+        CommandType::WriteOperation(command) => {
+            write::run(session, command).await?;
+            session.part::<Persisted>().refresh();
+        }
+        CommandType::WriteOperationV2(command) => {
+            write::run_v2(session, command).await?;
+            session.part::<Persisted>().refresh();
+        }
         CommandType::WriteStreamOperationStart(command) => {
             let started = streaming::start(session, command).await?;
             answers.send(ResponseType::WriteStreamOperationStartResult(started)).await;
@@ -77,7 +84,10 @@ pub(super) async fn run(answers: &Answers, command: Command, loading: Option<Loa
         CommandType::RegisterFunction(function) => session.part::<Registered>().add_function(function)?,
         CommandType::RegisterTableFunction(function) => session.part::<Registered>().add_table_function(function),
         CommandType::RegisterDataSource(source) => session.part::<Registered>().add_data_source(source),
-        CommandType::MergeIntoTableCommand(merge) => merge_into(session, None, merge).await.map(drop)?,
+        CommandType::MergeIntoTableCommand(merge) => {
+            merge_into(session, None, merge).await?;
+            session.part::<Persisted>().refresh();
+        }
         CommandType::CreateResourceProfileCommand(_) => return Err(unsupported("resource profiles: there are no executors")),
         CommandType::MlCommand(_) => return Err(unsupported("machine learning")),
         CommandType::ExecuteExternalCommand(_) => return Err(unsupported("external commands")),

@@ -25,6 +25,7 @@ use super::catalog::{self as objects, Warehouse, drop_any_view, drop_database, d
 use super::command::Registered;
 use super::delta;
 use super::errors::{self, unsupported};
+use super::persisted::Persisted;
 use super::session::{ConnectSession, GLOBAL_TEMP};
 use crate::sql::parse::{ExplainMode, Name, ObjectKind, Statement, statement as parse};
 use crate::types::quote;
@@ -53,7 +54,9 @@ pub(super) async fn run(session: &Session, relation: &Relation) -> Result<Option
     if let Statement::Query(_) = statement {
         return Ok(None);
     }
-    Statements { session, references }.run(statement).await.map(Some)
+    let rows = Statements { session, references }.run(statement).await?;
+    session.part::<Persisted>().refresh();
+    Ok(Some(rows))
 }
 
 /// Most texts are queries; they need not be read twice.

@@ -9,6 +9,7 @@ use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMo
 use millstream_core::{Error, ErrorKind, Options, Result};
 use parking_lot::Mutex;
 
+use crate::connect::foreign::{self, Use};
 use crate::connect::session::ConnectSession;
 use crate::python::PythonSink;
 
@@ -52,10 +53,11 @@ pub(super) async fn open(session: &ConnectSession, wanted: &Wanted, schema: &Sch
     }
     let provider = match registry.sink(format) {
         Ok(provider) => provider.clone(),
+        Err(error) if format == "socket" => return Err(foreign::refused(format, Use::WriteStream, error)),
         Err(_) if registry.source(format).is_ok() => {
             return Err(Error::invalid("_LEGACY_ERROR_TEMP_2049", format!("Data source {format} does not support streamed writing")));
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(foreign::refused(format, Use::WriteStream, error)),
     };
     let mut options = wanted.options.clone();
     if (FILES.contains(&format) || format == "console")

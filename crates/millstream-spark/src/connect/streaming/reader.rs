@@ -51,6 +51,10 @@ pub(in crate::connect) fn request(confs: &Confs, format: &str, source: &DataSour
     if streaming && options.get("schemaInference").is_none() && confs.is_true("spark.sql.streaming.schemaInference") {
         options.set("schemaInference", "true");
     }
+    const PARTITION_TYPES: &str = "spark.sql.sources.partitionColumnTypeInference.enabled";
+    if confs.get(PARTITION_TYPES).is_some_and(|value| value.trim().eq_ignore_ascii_case("false")) {
+        options.set("partitionColumnTypeInference", "false");
+    }
     Ok(ReadRequest { schema, paths: source.paths.clone(), options })
 }
 

@@ -71,6 +71,8 @@ pub(in crate::connect) async fn start(
     };
     let foreach = python_function(start.foreach_writer.as_ref())?.map(|function| ForeachSink::new(session, function)).transpose()?;
 
+    let written_as_text = start.format.eq_ignore_ascii_case("csv") || start.format.eq_ignore_ascii_case("json");
+    let analyzed = if written_as_text { analyzed.with_intervals_as_text(&session.settings())? } else { analyzed };
     let schema: SchemaRef = Arc::new(analyzed.schema());
     let mut wanted = wanted(session, &start, mode, &schema, foreach_batch.is_some(), foreach.is_some()).await?;
     let mut settings = settings(session)?;

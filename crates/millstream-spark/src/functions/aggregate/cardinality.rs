@@ -8,7 +8,7 @@ use datafusion::common::DataFusionError;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Case, EmitTo, Expr, GroupsAccumulator};
 use datafusion::scalar::ScalarValue;
-use millstream_core::Result;
+use millstream_core::{Error, Result};
 
 use super::function::{Aggregation, Groups, aggregate};
 use super::{Aggregates, Clauses};
@@ -31,10 +31,8 @@ fn approx_count_distinct(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
     };
     let precision = (2.0 * (1.106 / deviation).log2()).ceil();
     if !(4.0..=24.0).contains(&precision) {
-        return Err(faults::mismatch(
-            "VALUE_OUT_OF_RANGE",
-            format!("the relative deviation {deviation} of `approx_count_distinct` must be between 0.0003 and 0.39"),
-        ));
+        let message = format!("the relative deviation {deviation} of `approx_count_distinct` must be between 0.0003 and 0.39");
+        return Err(Error::invalid("FAILED_FUNCTION_CALL", message).with_sqlstate("38000"));
     }
     let arguments = vec![Argument::Value(value.clone())];
     let hash = Functions::all().build(&Call { name: "xxhash64", arguments, settings: call.settings })?;
@@ -114,13 +112,13 @@ fn estimate(registers: &[u8], precision: u32) -> i64 {
         6 => 0.709,
         _ => 0.7213 / (1.0 + 1.079 / m),
     };
+    let raw = alpha * m * m / inverse;
     if zeros > 0.0 {
         let linear = m * (m / zeros).ln();
-        if linear <= linear_counting_limit(precision) {
+        if linear <= linear_counting_limit(precision) || raw <= 2.5 * m {
             return linear.round() as i64;
         }
     }
-    let raw = alpha * m * m / inverse;
     if raw > 5.0 * m { raw.round() as i64 } else { values_of_raw_estimate(raw, alpha, m).round() as i64 }
 }
 

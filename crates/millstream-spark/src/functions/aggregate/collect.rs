@@ -177,12 +177,9 @@ fn listagg(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
     let binary = call.value(0)?.data_type == DataType::Binary;
     let data_type = if binary { DataType::Binary } else { DataType::Utf8 };
     let value = call.coerced(0, &data_type)?;
-    let separator = if call.len() == 2 { call.constant(1)? } else { ScalarValue::Null };
-    let separator = match separator {
-        ScalarValue::Utf8(text) => text.unwrap_or_default().into_bytes(),
-        ScalarValue::Binary(bytes) => bytes.unwrap_or_default(),
-        ScalarValue::Null => Vec::new(),
-        other => return Err(faults::unexpected_type(call.name, 1, "\"STRING\" or \"BINARY\"", &other.data_type())),
+    let separator = match call.arguments.get(1) {
+        Some(_) => separator(call, &data_type)?,
+        None => Vec::new(),
     };
     if clauses.distinct && !clauses.order_by.is_empty() {
         let same =
@@ -200,6 +197,22 @@ fn listagg(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
     // The types of the keys come from the plan.
     arguments.extend(clauses.order_by.iter().map(|order| Typed::new(order.expr.clone(), DataType::Null, true)));
     Ok(aggregate("listagg", ListAgg { separator, directions }, arguments, clauses, data_type, true))
+}
+
+/// What stands between two values: a constant of their type, or one that becomes text.
+fn separator(call: &Call<'_>, of: &DataType) -> Result<Vec<u8>> {
+    let given = call.value(1)?;
+    let separator = match (&given.data_type, of) {
+        (DataType::Null, _) => return Ok(Vec::new()),
+        (DataType::Binary, DataType::Binary) => given.clone(),
+        (given, DataType::Binary) | (given @ DataType::Binary, _) => return Err(faults::different_types(call.name, &[of, given])),
+        _ => call.string(1)?,
+    };
+    Ok(match call.folded(1, &separator)? {
+        ScalarValue::Utf8(text) => text.unwrap_or_default().into_bytes(),
+        ScalarValue::Binary(bytes) => bytes.unwrap_or_default(),
+        _ => Vec::new(),
+    })
 }
 
 /// Texts in one, in the order of keys. The state is a list of texts with their keys.

@@ -21,23 +21,13 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 
 use super::Clauses;
+use super::sliding::Sliding;
 use crate::functions::Typed;
 
 /// The accumulator of many groups, which can also serve one.
 pub(super) trait Groups: GroupsAccumulator + Sync + Debug {
     /// Makes room for this many groups.
     fn resize(&mut self, groups: usize);
-
-    /// Whether [`Groups::retract`] works.
-    fn can_retract(&self) -> bool {
-        false
-    }
-
-    /// Takes values out of the only group, for windows that move on.
-    fn retract(&mut self, values: &[ArrayRef]) -> DfResult<()> {
-        let _ = values;
-        Err(DataFusionError::NotImplemented("this function cannot be computed over a window that moves".into()))
-    }
 }
 
 /// An aggregate function. Its fields are what it was compiled for; two that compare equal must compute the same.
@@ -147,6 +137,10 @@ impl<A: Aggregation> AggregateUDFImpl for AggregationFunction<A> {
         if args.is_distinct { Ok(Box::new(Distinct::try_new(inner, args.expr_fields)?)) } else { Ok(inner) }
     }
 
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> DfResult<Box<dyn Accumulator>> {
+        Ok(Box::new(Sliding::new(self.aggregation.clone(), args.expr_fields, self.result.data_type())))
+    }
+
     fn state_fields(&self, args: StateFieldsArgs) -> DfResult<Vec<FieldRef>> {
         let fields = if args.is_distinct {
             vec![Field::new("rows", Distinct::state_type(args.input_fields), true)]
@@ -215,14 +209,6 @@ impl Accumulator for OneGroup {
     fn size(&self) -> usize {
         size_of_val(self) + self.0.size()
     }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> DfResult<()> {
-        self.0.retract(values)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.0.can_retract()
-    }
 }
 
 /// Feeds every combination of arguments once, whatever the aggregate. The state is a list of the combinations.
@@ -230,7 +216,8 @@ struct Distinct {
     inner: Box<dyn Accumulator>,
     fields: Fields,
     converter: RowConverter,
-    rows: HashMap<Box<[u8]>, ()>,
+    /// The combinations, numbered in the order in which they were seen.
+    rows: HashMap<Box<[u8]>, usize>,
 }
 
 impl Debug for Distinct {
@@ -255,9 +242,9 @@ impl Distinct {
 
     fn columns(&self) -> DfResult<Vec<ArrayRef>> {
         let parser = self.converter.parser();
-        let mut rows: Vec<&[u8]> = self.rows.keys().map(AsRef::as_ref).collect();
-        rows.sort_unstable();
-        Ok(self.converter.convert_rows(rows.into_iter().map(|row| parser.parse(row)))?)
+        let mut rows: Vec<(usize, &[u8])> = self.rows.iter().map(|(row, place)| (*place, row.as_ref())).collect();
+        rows.sort_unstable_by_key(|(place, _)| *place);
+        Ok(self.converter.convert_rows(rows.into_iter().map(|(_, row)| parser.parse(row)))?)
     }
 }
 
@@ -265,7 +252,7 @@ impl Accumulator for Distinct {
     fn update_batch(&mut self, values: &[ArrayRef]) -> DfResult<()> {
         for row in &self.converter.convert_columns(values)? {
             if !self.rows.contains_key(row.as_ref()) {
-                self.rows.insert(row.as_ref().into(), ());
+                self.rows.insert(row.as_ref().into(), self.rows.len());
             }
         }
         Ok(())

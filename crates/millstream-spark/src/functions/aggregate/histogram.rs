@@ -28,7 +28,7 @@ fn bins_type(x: DataType) -> DataType {
 
 fn histogram(call: &Call<'_>, clauses: &Clauses) -> Result<Typed> {
     call.arity(2..=2)?;
-    let value = call.value(0)?.clone();
+    let value = if call.value(0)?.data_type == DataType::Utf8 { call.double(0)? } else { call.value(0)?.clone() };
     let x = match &value.data_type {
         DataType::Null => DataType::Float64,
         data_type

@@ -12,10 +12,12 @@ mod positional;
 mod quantiles;
 mod simple;
 mod sketch;
+mod sliding;
 #[cfg(test)]
 mod tests;
 mod top;
 mod totals;
+mod variant;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -116,4 +118,5 @@ const GROUPS: &[fn(&mut Aggregates)] = &[
     histogram::register,
     bitmap::register,
     sketch::register,
+    variant::register,
 ];

@@ -32,7 +32,8 @@ pub(super) fn register(aggregates: &mut Aggregates) {
     aggregates.add("regr_avgy", |call, clauses| average(call, clauses, 0));
     aggregates.add("regr_count", |call, clauses| {
         call.arity(2..=2)?;
-        Aggregates::all().build(&Call { name: "count", arguments: call.arguments.clone(), settings: call.settings }, clauses)
+        let arguments = vec![Argument::Value(number(call, 0)?), Argument::Value(number(call, 1)?)];
+        Aggregates::all().build(&Call { name: "count", arguments, settings: call.settings }, clauses)
     });
     aggregates.add("regr_intercept", |call, clauses| pair(call, clauses, Statistic::RegrIntercept));
     aggregates.add("regr_r2", |call, clauses| pair(call, clauses, Statistic::RegrR2));
@@ -50,20 +51,25 @@ fn single(call: &Call<'_>, clauses: &Clauses, statistic: Statistic) -> Result<Ty
 fn pair(call: &Call<'_>, clauses: &Clauses, statistic: Statistic) -> Result<Typed> {
     call.arity(2..=2)?;
     let (first, second) = (call.double(0)?, call.double(1)?);
-    // Of `regr_…(y, x)` the second argument is the independent variable, which comes first in the sums.
-    let arguments = if statistic.is_regression() { vec![second, first] } else { vec![first, second] };
+    let arguments = if statistic.is_turned() { vec![second, first] } else { vec![first, second] };
     Ok(aggregate(statistic.name(), statistic, arguments, clauses, DataType::Float64, true))
 }
 
 /// The average of one argument where neither is null.
 fn average(call: &Call<'_>, clauses: &Clauses, index: usize) -> Result<Typed> {
     call.arity(2..=2)?;
-    let value = call.value(index)?.clone();
-    let present = |index| -> Result<Expr> { Ok(Expr::IsNotNull(Box::new(call.value(index)?.expr.clone()))) };
+    let value = number(call, index)?;
+    let present = |index| -> Result<Expr> { Ok(Expr::IsNotNull(Box::new(number(call, index)?.expr))) };
     let both = present(0)?.and(present(1)?);
     let case = Case { expr: None, when_then_expr: vec![(Box::new(both), Box::new(value.expr))], else_expr: None };
     let arguments = vec![Argument::Value(Typed::new(Expr::Case(case), value.data_type, true))];
     Aggregates::all().build(&Call { name: "avg", arguments, settings: call.settings }, clauses)
+}
+
+/// An argument that is a number, or text that is read as one.
+fn number(call: &Call<'_>, index: usize) -> Result<Typed> {
+    let value = call.value(index)?;
+    if value.data_type == DataType::Utf8 { call.double(index) } else { Ok(value.clone()) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,16 +131,10 @@ impl Statistic {
         }
     }
 
-    fn is_regression(self) -> bool {
-        matches!(
-            self,
-            Statistic::RegrIntercept
-                | Statistic::RegrR2
-                | Statistic::RegrSlope
-                | Statistic::RegrSxx
-                | Statistic::RegrSxy
-                | Statistic::RegrSyy
-        )
+    /// Of `regr_…(y, x)` the second argument is the independent variable. In some of these functions it comes first in the sums, which decides
+    /// how they are rounded.
+    fn is_turned(self) -> bool {
+        matches!(self, Statistic::RegrIntercept | Statistic::RegrSlope | Statistic::RegrSxx | Statistic::RegrSyy)
     }
 
     fn is_pair(self) -> bool {
@@ -209,7 +209,7 @@ impl Statistic {
 
     fn evaluate(self, state: &Moments) -> Result<Option<f64>> {
         let [n, mean, m2, m3, m4, _] = *state;
-        // Of a regression, x is the independent variable.
+        // Where the arguments are turned, x is the independent variable.
         let [_, mean_x, mean_y, c, m2_x, m2_y] = *state;
         if n == 0.0 {
             return Ok(None);
@@ -231,8 +231,8 @@ impl Statistic {
             Statistic::CovarSamp => (n > 1.0).then(|| c / (n - 1.0)),
             Statistic::RegrSlope => (m2_x != 0.0).then(|| c / m2_x),
             Statistic::RegrIntercept => (m2_x != 0.0).then(|| mean_y - c / m2_x * mean_x),
-            Statistic::RegrR2 if m2_x == 0.0 => None,
-            Statistic::RegrR2 if m2_y == 0.0 => Some(1.0),
+            Statistic::RegrR2 if m2_y == 0.0 => None,
+            Statistic::RegrR2 if m2_x == 0.0 => Some(1.0),
             Statistic::RegrR2 => Some((c / (m2_x * m2_y).sqrt()).powi(2)),
             Statistic::RegrSxx => Some(m2_x),
             Statistic::RegrSxy => Some(c),

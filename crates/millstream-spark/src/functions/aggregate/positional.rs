@@ -48,6 +48,11 @@ fn by(call: &Call<'_>, clauses: &Clauses, greatest: bool) -> Result<Typed> {
     extreme_by(call.value(0)?.clone(), call.value(1)?.clone(), greatest, clauses)
 }
 
+/// An aggregate of values without a type, which are all null.
+pub(super) fn nothing(value: Typed, clauses: &Clauses) -> Typed {
+    aggregate("first", End { last: false, ignore_nulls: true }, vec![value], clauses, DataType::Null, true)
+}
+
 /// The value of the row where `key` is greatest or smallest; of several, the last.
 pub(super) fn extreme_by(value: Typed, key: Typed, greatest: bool, clauses: &Clauses) -> Result<Typed> {
     let (data_type, metadata) = (value.data_type.clone(), value.metadata.clone());

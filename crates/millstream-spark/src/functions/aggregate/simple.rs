@@ -85,7 +85,7 @@ fn extreme(call: &Call<'_>, clauses: &Clauses, greatest: bool) -> Result<Typed> 
     let udaf = || if greatest { max_udaf() } else { min_udaf() };
     let (data_type, metadata) = (value.data_type.clone(), value.metadata.clone());
     let result = match &data_type {
-        DataType::Null => Typed::null(&DataType::Null),
+        DataType::Null => positional::nothing(value, clauses),
         nested if is_nested(nested) => positional::extreme_by(value.clone(), value, greatest, clauses)?,
         DataType::Float32 | DataType::Float64 => {
             // The engine does not order NaN as Spark does, so it compares whole numbers of the same order.

@@ -1,10 +1,13 @@
 //! Several rows or values in order: `max_by(x, y, k)`, `min_by(x, y, k)`, `approx_top_k`.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StructArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, StructArray, UInt64Array};
 use arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use arrow::row::{RowConverter, SortField};
 use datafusion::common::DataFusionError;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Accumulator;
@@ -79,7 +82,7 @@ struct ExtremesAccumulator {
     extremes: Extremes,
     result: DataType,
     fields: Fields,
-    /// The rows that count so far, in order.
+    /// The rows that count so far, in the order in which they were seen.
     rows: StructArray,
 }
 
@@ -89,10 +92,25 @@ impl ExtremesAccumulator {
         let all = concat(&[&self.rows, &new])?;
         let Some(rows) = all.as_struct_opt() else { return Err(DataFusionError::Internal("rows are due".into())) };
         let [_, keys] = rows.columns() else { return Err(DataFusionError::Internal("values and keys are due".into())) };
-        let options = SortOptions { descending: self.extremes.greatest, nulls_first: false };
-        let order = lexsort_to_indices(&[SortColumn { values: keys.clone(), options: Some(options) }], None)?;
-        let present = order.iter().flatten().filter(|row| keys.is_valid(*row as usize)).take(self.extremes.count);
-        let chosen = take(rows, &UInt32Array::from_iter_values(present), None)?;
+        // The better a row, the greater its key. Where there is no room, a row has to be better than the worst one, of equal ones the first.
+        let options = SortOptions { descending: !self.extremes.greatest, nulls_first: false };
+        let converter = RowConverter::new(vec![SortField::new_with_options(keys.data_type().clone(), options)])?;
+        let encoded = converter.convert_columns(std::slice::from_ref(keys))?;
+        let nulls = keys.logical_nulls();
+        let mut best = BinaryHeap::with_capacity(self.extremes.count.min(rows.len()) + 1);
+        for (row, key) in encoded.iter().enumerate().filter(|(row, _)| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row))) {
+            let full = best.len() == self.extremes.count;
+            if full && best.peek().is_some_and(|Reverse((worst, _))| key <= *worst) {
+                continue;
+            }
+            if full {
+                best.pop();
+            }
+            best.push(Reverse((key, row)));
+        }
+        let mut chosen: Vec<u64> = best.into_iter().filter_map(|Reverse((_, row))| u64::try_from(row).ok()).collect();
+        chosen.sort_unstable();
+        let chosen = take(rows, &UInt64Array::from(chosen), None)?;
         if let Some(chosen) = chosen.as_struct_opt() {
             self.rows = chosen.clone();
         }
@@ -121,9 +139,12 @@ impl Accumulator for ExtremesAccumulator {
 
     fn evaluate(&mut self) -> DfResult<ScalarValue> {
         match (self.rows.columns(), &self.result) {
-            ([values, _], DataType::List(field)) if !values.is_empty() => {
+            ([values, keys], DataType::List(field)) if !values.is_empty() => {
+                let options = SortOptions { descending: self.extremes.greatest, nulls_first: false };
+                let order = lexsort_to_indices(&[SortColumn { values: keys.clone(), options: Some(options) }], None)?;
+                let values = take(values, &order, None)?;
                 let offsets = arrow::buffer::OffsetBuffer::from_lengths([values.len()]);
-                let list = arrow::array::ListArray::try_new(field.clone(), offsets, values.clone(), None)?;
+                let list = arrow::array::ListArray::try_new(field.clone(), offsets, values, None)?;
                 Ok(ScalarValue::List(Arc::new(list)))
             }
             _ => ScalarValue::try_new_null(&self.result),

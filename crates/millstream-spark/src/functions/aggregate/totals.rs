@@ -351,19 +351,4 @@ impl<T: Total> Groups for TotalsOfGroups<T> {
             self.overflowed.resize(groups, false);
         }
     }
-
-    fn can_retract(&self) -> bool {
-        true
-    }
-
-    fn retract(&mut self, values: &[ArrayRef]) -> DfResult<()> {
-        self.resize(1);
-        for value in column::<T>(values, 0)?.iter().flatten() {
-            if let (Some(sum), Some(count)) = (self.sums.first_mut(), self.counts.first_mut()) {
-                *sum = sum.sub_wrapping(value);
-                *count -= 1;
-            }
-        }
-        Ok(())
-    }
 }

@@ -164,6 +164,7 @@ fn get(call: &Call<'_>) -> Result<Typed> {
     let (array, _) = array(call, 0)?;
     let index = match call.value(1)?.data_type {
         DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Null => call.int(1)?,
+        DataType::Utf8 => call.int(1)?,
         ref other => return Err(faults::unexpected_type(call.name, 1, "\"INTEGRAL\"", other)),
     };
     element("get", array, index, Indexing::FromZero { fails: false })

@@ -11,6 +11,7 @@ use super::super::downcast;
 use super::super::nested::ListBuilder;
 use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, keys, nested, scalar};
 use super::{Width, WithValue, array, array_or_null, exact_int, index_of_zero, orderable};
+use crate::types;
 
 /// The most elements of an array that is grown by inserting far behind its end.
 const MAX_ELEMENTS: i64 = i32::MAX as i64 - 15;
@@ -59,15 +60,10 @@ impl Kernel for AddAtEnd {
     }
 }
 
-/// The field of elements that can be null if those of `element` or `value` can.
-fn loosened(element: &FieldRef, nullable: bool) -> FieldRef {
-    Arc::new(element.as_ref().clone().with_nullable(element.is_nullable() || nullable))
-}
-
 fn add_at_end(call: &Call<'_>, end: End) -> Result<Typed> {
     call.arity(2..=2)?;
     let WithValue { array, element, value } = WithValue::of(call, 0, 1, Width::Tight)?;
-    let element = loosened(&element, value.nullable);
+    let element: FieldRef = Arc::new(element.as_ref().clone().with_nullable(true));
     let nullable = array.nullable;
     let name = if end == End::First { "array_prepend" } else { "array_append" };
     Ok(scalar(name, AddAtEnd { end, element: element.clone() }, vec![array, value], DataType::List(element), nullable))
@@ -77,6 +73,8 @@ fn add_at_end(call: &Call<'_>, end: End) -> Result<Typed> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Insert {
     element: FieldRef,
+    /// At -1 it goes before the last element instead of behind it.
+    before_last: bool,
 }
 
 impl Kernel for Insert {
@@ -94,7 +92,7 @@ impl Kernel for Insert {
             }
             let size = range.len() as i64;
             // How many elements stand before the value; negative when nulls go between the value and them.
-            let before = if index > 0 { i64::from(index) - 1 } else { size + i64::from(index) + 1 };
+            let before = if index > 0 { i64::from(index) - 1 } else { size + i64::from(index) + i64::from(!self.before_last) };
             let grown = if before < 0 { size - before + 1 } else { before.max(size) + 1 };
             if grown > MAX_ELEMENTS {
                 return Err(faults::row(
@@ -123,10 +121,11 @@ impl Kernel for Insert {
 fn array_insert(call: &Call<'_>) -> Result<Typed> {
     call.arity(3..=3)?;
     let index = exact_int(call, 1, false)?;
-    let WithValue { array, element, value } = WithValue::of(call, 0, 2, Width::Tight)?;
+    let WithValue { array, element, value } = WithValue::of(call, 0, 2, Width::Tight).map_err(|error| no_array(call, 2, error))?;
     let element: FieldRef = Arc::new(Field::new("element", element.data_type().clone(), true).with_metadata(element.metadata().clone()));
     let nullable = array.nullable || index.nullable;
-    Ok(scalar("array_insert", Insert { element: element.clone() }, vec![array, index, value], DataType::List(element), nullable))
+    let kernel = Insert { element: element.clone(), before_last: call.settings.insert_before_last };
+    Ok(scalar("array_insert", kernel, vec![array, index, value], DataType::List(element), nullable))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -166,9 +165,21 @@ impl Kernel for Remove {
     }
 }
 
+/// What is no array does not go with the value either.
+fn no_array(call: &Call<'_>, value: usize, error: Error) -> Error {
+    match (call.value(0), call.value(value)) {
+        (Ok(array), Ok(value)) if !matches!(array.data_type, DataType::List(_)) => {
+            let (array, value) = (types::ddl_type(&array.data_type), types::ddl_type(&value.data_type));
+            let message = format!("`{}` takes an array and a value of its elements' type, not \"{array}\" and \"{value}\"", call.name);
+            faults::mismatch("ARRAY_FUNCTION_DIFF_TYPES", message)
+        }
+        _ => error,
+    }
+}
+
 fn array_remove(call: &Call<'_>) -> Result<Typed> {
     call.arity(2..=2)?;
-    let WithValue { array, element, value } = WithValue::of(call, 0, 1, Width::Wide)?;
+    let WithValue { array, element, value } = WithValue::of(call, 0, 1, Width::Wide).map_err(|error| no_array(call, 1, error))?;
     orderable(call.name, element.data_type())?;
     let (data_type, nullable) = (array.data_type.clone(), array.nullable || value.nullable);
     Ok(scalar("array_remove", Remove { element }, vec![array, value], data_type, nullable))
@@ -189,6 +200,9 @@ impl Kernel for Compact {
 
 fn array_compact(call: &Call<'_>) -> Result<Typed> {
     call.arity(1..=1)?;
+    if call.value(0)?.data_type == DataType::Null {
+        return Ok(Typed::null(&types::array(DataType::Null, false)));
+    }
     let (array, element) = array(call, 0)?;
     let element: FieldRef =
         Arc::new(element.as_ref().clone().with_nullable(element.is_nullable() && *element.data_type() == DataType::Null));

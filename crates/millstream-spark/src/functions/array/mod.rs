@@ -113,22 +113,21 @@ impl WithValue {
 /// Two arrays, brought to a common type of their elements.
 fn pair(call: &Call<'_>) -> Result<(Typed, Typed)> {
     call.arity(2..=2)?;
-    let ((left, left_element), (right, right_element)) = (array(call, 0)?, array(call, 1)?);
-    let Some(common) = common_element(left_element.data_type(), right_element.data_type(), Width::Tight, call.settings) else {
-        return Err(faults::mismatch(
-            "BINARY_ARRAY_DIFF_TYPES",
-            format!(
-                "`{}` takes two arrays with elements of the same type, not \"{}\" and \"{}\"",
-                call.name,
-                types::ddl_type(&left.data_type),
-                types::ddl_type(&right.data_type)
-            ),
-        ));
+    let (left, right) = (call.value(0)?, call.value(1)?);
+    let different = || {
+        let (left, right) = (types::ddl_type(&left.data_type), types::ddl_type(&right.data_type));
+        let message = format!("`{}` takes two arrays with elements of the same type, not \"{left}\" and \"{right}\"", call.name);
+        faults::mismatch("BINARY_ARRAY_DIFF_TYPES", message)
     };
+    let (DataType::List(left_element), DataType::List(right_element)) = (&left.data_type, &right.data_type) else {
+        return Err(different());
+    };
+    let common = common_element(left_element.data_type(), right_element.data_type(), Width::Tight, call.settings);
+    let common = common.ok_or_else(different)?;
     orderable(call.name, &common)?;
-    let left = cast::implicit(left, &types::array(common.clone(), left_element.is_nullable()), call.settings)?;
-    let right = cast::implicit(right, &types::array(common, right_element.is_nullable()), call.settings)?;
-    Ok((left, right))
+    let (left_type, right_type) =
+        (types::array(common.clone(), left_element.is_nullable()), types::array(common, right_element.is_nullable()));
+    Ok((cast::implicit(left.clone(), &left_type, call.settings)?, cast::implicit(right.clone(), &right_type, call.settings)?))
 }
 
 /// Checks that values of a type can be compared.

@@ -53,7 +53,7 @@ impl Kernel for Find {
 
 fn array_contains(call: &Call<'_>) -> Result<Typed> {
     call.arity(2..=2)?;
-    if call.value(1)?.data_type == DataType::Null {
+    if call.value(1)?.data_type == DataType::Null || call.value(0)?.data_type == DataType::Null {
         return Err(faults::mismatch("NULL_TYPE", format!("`{}` does not take a null without a type", call.name)));
     }
     let WithValue { array, element, value } = WithValue::of(call, 0, 1, Width::Wide)?;
@@ -64,6 +64,9 @@ fn array_contains(call: &Call<'_>) -> Result<Typed> {
 
 fn array_position(call: &Call<'_>) -> Result<Typed> {
     call.arity(2..=2)?;
+    if call.value(0)?.data_type == DataType::Null {
+        return Err(faults::mismatch("NULL_TYPE", format!("`{}` does not take a null without a type", call.name)));
+    }
     let WithValue { array, element, value } = WithValue::of(call, 0, 1, Width::Wide)?;
     orderable(call.name, element.data_type())?;
     let nullable = array.nullable || value.nullable;

@@ -32,7 +32,7 @@ struct Sequence {
 fn illegal(start: impl std::fmt::Display, stop: impl std::fmt::Display) -> Error {
     Error::new(
         ErrorKind::BadRecord,
-        "ILLEGAL_SEQUENCE_BOUNDARIES",
+        "IllegalArgumentException",
         format!("no sequence goes from {start} to {stop} with such a step: its sign must lead there"),
     )
 }

@@ -21,7 +21,7 @@ use datafusion::logical_expr::Expr;
 use millstream_core::{Error, Result};
 
 use self::interval::Units;
-use super::{Arguments, Kernel, Settings, TimeZone, Typed, coercion, kernel};
+use super::{Arguments, Kernel, Settings, TimeZone, Typed, coercion, datetime, kernel};
 use crate::types;
 
 pub use text::{TextStyle, text_of};
@@ -86,6 +86,9 @@ fn convert(value: Typed, to: &Field, mode: CastMode, settings: &Settings) -> Typ
     if value.data_type == *to.data_type() && units_stay {
         return value.with_metadata(to.metadata().clone());
     }
+    if let Some(moment) = value.as_literal().and_then(|text| datetime::named_moment(text, to.data_type(), settings)) {
+        return moment.with_metadata(to.metadata().clone());
+    }
     if value.data_type == DataType::Null && value.as_literal().is_some() {
         return Typed::null(to.data_type()).with_metadata(to.metadata().clone());
     }
@@ -102,6 +105,7 @@ fn convert(value: Typed, to: &Field, mode: CastMode, settings: &Settings) -> Typ
         time_zone: settings.time_zone,
     };
     let name = match mode {
+        _ if value.data_type == DataType::Binary && *to.data_type() == DataType::Utf8 => BYTES_AS_TEXT,
         CastMode::Try => "try_cast",
         CastMode::Ansi if !rules::is_up_cast(&value.data_type, to.data_type()) => "cast",
         _ => SAFE_CAST,
@@ -111,6 +115,20 @@ fn convert(value: Typed, to: &Field, mode: CastMode, settings: &Settings) -> Typ
 
 /// The name in plans of casts that cannot fail.
 pub(crate) const SAFE_CAST: &str = "convert";
+
+/// The name in plans of casts of bytes to text, which replace what is no UTF-8.
+pub(crate) const BYTES_AS_TEXT: &str = "bytes_as_text";
+
+/// The bytes that were cast to text, if a value is that and nothing more.
+pub(crate) fn bytes_of_text(value: &Typed) -> Option<Typed> {
+    match &value.expr {
+        Expr::ScalarFunction(call) if call.func.name() == BYTES_AS_TEXT => {
+            let bytes = call.args.first()?;
+            Some(Typed::new(bytes.clone(), DataType::Binary, value.nullable))
+        }
+        _ => None,
+    }
+}
 
 /// Casts that keep every value and that the engine's optimizer understands.
 fn engine_casts(from: &DataType, to: &DataType) -> bool {

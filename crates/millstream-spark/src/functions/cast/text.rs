@@ -196,15 +196,27 @@ impl Column {
             Column::YearMonth(array, units) => push_year_month(out, array.value(row), *units),
             Column::Calendar(array) => push_calendar(out, array.value(row)),
             Column::List(array, elements) => {
-                push_separated(out, '[', ']', range(array.value_offsets(), row), |out, element| elements.push(element, style, out));
+                push_separated(out, '[', ']', range(array.value_offsets(), row), |out, element, space| {
+                    elements.push_part(element, style, space, out);
+                });
             }
-            Column::Map(array, pair) => push_separated(out, '{', '}', range(array.value_offsets(), row), |out, entry| {
-                pair.0.push(entry, style, out);
-                out.push_str(" -> ");
-                pair.1.push(entry, style, out);
+            Column::Map(array, pair) => push_separated(out, '{', '}', range(array.value_offsets(), row), |out, entry, space| {
+                pair.0.push_part(entry, style, space, out);
+                out.push_str(" ->");
+                pair.1.push_part(entry, style, true, out);
             }),
-            Column::Struct(_, columns) => push_separated(out, '{', '}', columns.iter(), |out, column| column.push(row, style, out)),
+            Column::Struct(_, columns) => {
+                push_separated(out, '{', '}', columns.iter(), |out, column, space| column.push_part(row, style, space, out));
+            }
         }
+    }
+
+    /// A value inside of another, behind a space where one is due, which nulls without a text do not get.
+    fn push_part(&self, row: usize, style: &TextStyle, space: bool, out: &mut String) {
+        if space && !(style.null.is_empty() && self.is_null(row)) {
+            out.push(' ');
+        }
+        self.push(row, style, out);
     }
 }
 
@@ -213,13 +225,19 @@ fn range(offsets: &[i32], row: usize) -> std::ops::Range<usize> {
     at(row)..at(row + 1)
 }
 
-fn push_separated<T>(out: &mut String, open: char, close: char, items: impl Iterator<Item = T>, mut push: impl FnMut(&mut String, T)) {
+fn push_separated<T>(
+    out: &mut String,
+    open: char,
+    close: char,
+    items: impl Iterator<Item = T>,
+    mut push: impl FnMut(&mut String, T, bool),
+) {
     out.push(open);
     for (number, item) in items.enumerate() {
         if number > 0 {
-            out.push_str(", ");
+            out.push(',');
         }
-        push(out, item);
+        push(out, item, number > 0);
     }
     out.push(close);
 }

@@ -37,8 +37,7 @@ fn encrypt(call: &Call<'_>) -> Result<Typed> {
     arguments.extend([bytes_or_none(call, 4)?, bytes_or_none(call, 5)?]);
     let random = udf(datafusion::functions::string::uuid(), Vec::new(), DataType::Utf8, false);
     arguments.push(random);
-    let nullable = arguments.iter().any(|argument| argument.nullable);
-    Ok(kernel::call("aes_encrypt", Encrypt, arguments, DataType::Binary, nullable, Volatility::Volatile))
+    Ok(kernel::call("aes_encrypt", Encrypt, arguments, DataType::Binary, true, Volatility::Volatile))
 }
 
 /// `aes_decrypt(bytes, key[, mode[, padding[, aad]]])`
@@ -46,8 +45,7 @@ fn decrypt(call: &Call<'_>, name: &'static str, fails: bool) -> Result<Typed> {
     call.arity(2..=5)?;
     let mut arguments = common(call)?;
     arguments.push(bytes_or_none(call, 4)?);
-    let nullable = !fails || arguments.iter().any(|argument| argument.nullable);
-    Ok(scalar(name, Decrypt { name, fails }, arguments, DataType::Binary, nullable))
+    Ok(scalar(name, Decrypt { name, fails }, arguments, DataType::Binary, true))
 }
 
 /// How texts of any length are encrypted.

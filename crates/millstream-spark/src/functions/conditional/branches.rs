@@ -40,7 +40,7 @@ fn condition(call: &Call<'_>, index: usize) -> Result<Typed> {
     let value = call.value(index)?;
     match value.data_type {
         DataType::Boolean => Ok(value.clone()),
-        DataType::Null => cast::implicit(value.clone(), &DataType::Boolean, call.settings),
+        DataType::Null if call.name != "when" => cast::implicit(value.clone(), &DataType::Boolean, call.settings),
         _ => Err(faults::unexpected_type(call.name, index, "\"BOOLEAN\"", &value.data_type)),
     }
 }

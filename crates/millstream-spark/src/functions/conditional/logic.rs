@@ -92,6 +92,7 @@ pub(super) fn case(branches: Vec<(Expr, Expr)>, otherwise: Option<Expr>, boolean
 /// Functions that give a value for every argument, besides the engine's own operators.
 const SAFE: &[&str] = &[
     cast::SAFE_CAST,
+    cast::BYTES_AS_TEXT,
     super::floats::NAME,
     "=",
     "<>",

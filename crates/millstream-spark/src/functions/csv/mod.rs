@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, StringArray, 
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Date32Type, Decimal128Type, Field, Fields, IntervalUnit, TimestampMicrosecondType};
 use datafusion::scalar::ScalarValue;
-use millstream_core::{Error, Result};
+use millstream_core::{Error, ErrorKind, Result};
 
 use super::cast::{TextStyle, push_decimal, text_of};
 use super::formats::{self, Mode, malformed};
@@ -45,7 +45,7 @@ fn from_csv(call: &Call<'_>) -> Result<Typed> {
     check_corrupt_record(schema.data_type(), &options.corrupt_record)?;
     let field = formats::nullable(&schema);
     let DataType::Struct(fields) = field.data_type().clone() else { return Err(Error::internal("the schema is no struct")) };
-    let text = call.string(0)?;
+    let text = call.exactly(0, &[DataType::Utf8])?;
     let nullable = text.nullable;
     let data_type = DataType::Struct(fields.clone());
     Ok(scalar("from_csv", FromCsv { fields, options }, vec![text], data_type, nullable))
@@ -133,7 +133,7 @@ impl FromCsv {
             return Err(malformed(text, what));
         }
         if let Some(column) = corrupt.and_then(|index| columns.get_mut(index)) {
-            if fault.is_some() {
+            if fault.is_some() && !text.is_empty() {
                 column.push(record, options);
             } else {
                 column.push_null();
@@ -203,7 +203,7 @@ impl ToCsv {
                 }
                 None => Err(Error::internal("a decimal is no decimal")),
             },
-            _ => text_of(column, field, &TextStyle { hex: true, ..TextStyle::cast(times.zone()) }),
+            _ => text_of(column, field, &TextStyle { hex: true, null: "", ..TextStyle::cast(times.zone()) }),
         }
     }
 }
@@ -217,6 +217,10 @@ fn schema_of_csv(call: &Call<'_>) -> Result<Typed> {
         Some(_) => return Err(faults::mismatch("UNEXPECTED_NULL", "the text of `schema_of_csv` must not be null")),
         None => return Err(faults::not_foldable("schema_of_csv", 0)),
     };
+    if text.is_empty() {
+        let message = "`schema_of_csv` needs a record, and the text is empty";
+        return Err(Error::new(ErrorKind::Invalid, "INTERNAL_ERROR", message).with_sqlstate("XX000"));
+    }
     let mut tokens = Tokens::default();
     if options.dialect.split(text.as_bytes(), &mut tokens).is_err() {
         return Err(malformed(&text, "it cannot be split into values"));

@@ -20,9 +20,9 @@ pub(super) fn register(functions: &mut Functions) {
 /// `time_bucket(size, time[, origin])`
 fn build(call: &Call<'_>) -> Result<Typed> {
     call.arity(2..=3)?;
-    let size = size(call)?;
     let wall_clock = DataType::Timestamp(TimeUnit::Microsecond, None);
     let time = call.exactly(1, &[types::timestamp(), wall_clock])?;
+    let size = size(call)?;
     let zone = if time.data_type == types::timestamp() { call.settings.time_zone } else { TimeZone::Offset(0) };
     let origin = match call.len() {
         3 => origin(call, &time.data_type)?,

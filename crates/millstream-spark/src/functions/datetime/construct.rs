@@ -111,10 +111,6 @@ impl Kernel for MakeTimestamp {
                 continue;
             }
             let zone = match zone.flatten().map(|name| known.get(name)) {
-                Some(Err(_)) if self.forgiving => {
-                    result.append_null();
-                    continue;
-                }
                 Some(named) => Some(named?),
                 None => self.zone,
             };

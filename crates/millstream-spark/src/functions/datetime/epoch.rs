@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType};
-use millstream_core::Result;
+use millstream_core::{Error, ErrorKind, Result};
 
 use super::super::downcast;
 use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, scalar};
@@ -73,7 +73,7 @@ struct FromInteger {
 impl Kernel for FromInteger {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let instants = downcast::map::<Int64Type, TimestampMicrosecondType>(&arguments.array(0)?, |number| {
-            number.checked_mul(self.unit).map(Some).ok_or_else(|| faults::overflow(format!("{number} is out of the range of timestamps")))
+            number.checked_mul(self.unit).map(Some).ok_or_else(|| inexact(format!("{number} is out of the range of timestamps")))
         })?;
         Ok(Arc::new(instants.with_data_type(types::timestamp())))
     }
@@ -129,7 +129,12 @@ fn decimal_micros(unscaled: i128, scale: i8) -> Result<i64> {
     };
     micros
         .and_then(|micros| i64::try_from(micros).ok())
-        .ok_or_else(|| faults::overflow("the seconds are no timestamp of whole microseconds"))
+        .ok_or_else(|| inexact("the seconds are no timestamp of whole microseconds".to_owned()))
+}
+
+/// What Java's exact arithmetic throws.
+fn inexact(message: String) -> Error {
+    Error::new(ErrorKind::BadRecord, "ArithmeticException", message)
 }
 
 fn timestamp_seconds(call: &Call<'_>) -> Result<Typed> {

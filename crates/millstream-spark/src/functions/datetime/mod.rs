@@ -22,6 +22,8 @@ use millstream_core::Result;
 
 use super::{Call, Functions, Typed};
 
+pub(crate) use now::named_moment;
+
 pub(super) fn register(functions: &mut Functions) {
     parts::register(functions);
     arithmetic::register(functions);

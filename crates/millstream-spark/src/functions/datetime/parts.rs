@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringBuilder};
+use arrow::array::{Array, ArrayRef, PrimitiveBuilder, StringBuilder};
 use arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type, Time64NanosecondType, TimestampMicrosecondType};
 use millstream_core::{Error, Result};
 
 use super::super::downcast;
-use super::super::{Arguments, Call, Functions, Kernel, TimeZone, Typed, scalar};
+use super::super::{Arguments, Call, Functions, Kernel, TimeZone, Typed, coercion, faults, scalar};
 use super::any_timestamp;
 use super::civil::{self, Civil};
+use super::parse;
 use crate::types;
 
 /// The type of `extract(SECOND FROM …)`.
@@ -174,7 +175,37 @@ fn time_part(call: &Call<'_>) -> Result<Typed> {
 /// An argument that is a time of day, an instant or a wall clock.
 fn any_time(call: &Call<'_>, index: usize) -> Result<Typed> {
     let value = call.value(index)?;
-    if matches!(value.data_type, DataType::Time64(_)) { Ok(value.clone()) } else { any_timestamp(call, index) }
+    match value.data_type {
+        DataType::Time64(_) => Ok(value.clone()),
+        DataType::Utf8 => {
+            let kernel = ClockOfText { zone: call.settings.time_zone, ansi: call.settings.ansi };
+            let nullable = value.nullable || !kernel.ansi;
+            Ok(scalar("clock_of_text", kernel, vec![value.clone()], types::timestamp(), nullable))
+        }
+        _ => any_timestamp(call, index),
+    }
+}
+
+/// Texts of timestamps as instants, and of times alone on the first day of 1970, for functions that only look at the clock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ClockOfText {
+    zone: TimeZone,
+    ansi: bool,
+}
+
+impl Kernel for ClockOfText {
+    fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+        let texts = arguments.array(0)?;
+        let mut instants = PrimitiveBuilder::<TimestampMicrosecondType>::with_capacity(texts.len());
+        for text in downcast::strings(&texts)? {
+            let time_alone = |text: &str| parse::parse_time(text).map(|nanos| self.zone.local_to_instant(nanos / 1_000));
+            match text.map(|text| (text, parse::parse_timestamp(text, self.zone).or_else(|| time_alone(text)))) {
+                Some((text, None)) if self.ansi => return Err(faults::bad_cast(text, &DataType::Utf8, &types::timestamp())),
+                read => instants.append_option(read.and_then(|(_, instant)| instant)),
+            }
+        }
+        Ok(Arc::new(instants.finish().with_timezone("UTC")))
+    }
 }
 
 fn of_time(part: TimePart, time: Typed, zone: TimeZone) -> Typed {
@@ -185,7 +216,7 @@ fn of_time(part: TimePart, time: Typed, zone: TimeZone) -> Typed {
         TimePart::SecondWithFraction => ("second_with_fraction", SECONDS),
     };
     let zone = if time.data_type == types::timestamp() { zone } else { TimeZone::Offset(0) };
-    let nullable = time.nullable;
+    let nullable = time.nullable || matches!(time.data_type, DataType::Time64(_));
     scalar(name, PartOfTime { part, zone }, vec![time], data_type, nullable)
 }
 
@@ -221,6 +252,9 @@ fn name(call: &Call<'_>, name: Name) -> Result<Typed> {
 /// `extract(field FROM source)`: the field is a constant text.
 fn extract(call: &Call<'_>) -> Result<Typed> {
     call.arity(2..=2)?;
+    if !call.value(0).is_ok_and(|field| coercion::constant_of(field).is_some()) {
+        return Err(faults::not_foldable_argument(call.name, "field", "STRING"));
+    }
     let Some(field) = call.constant_text(0)? else { return Ok(Typed::null(&DataType::Float64)) };
     let field = field.to_ascii_uppercase();
     let source = call.value(1)?;

@@ -8,7 +8,7 @@ use millstream_core::{Error, Result};
 
 use super::super::cast::CastMode;
 use super::super::downcast;
-use super::super::{Arguments, Call, Functions, Kernel, TimeZone, Typed, cast, faults, scalar};
+use super::super::{Arguments, Call, Functions, Kernel, TimeZone, Typed, cast, coercion, faults, scalar};
 use super::civil::{self, MICROS_PER_SECOND};
 use super::now;
 use super::pattern::{Pattern, Use};
@@ -95,7 +95,7 @@ impl Parse {
     ) -> Result<PrimitiveBuilder<T>> {
         let (texts, patterns) = (arguments.array(0)?, arguments.array(1)?);
         let (texts, patterns) = (downcast::strings(&texts)?, downcast::strings(&patterns)?);
-        let mut compiled = Patterns::new(Use::Parsing);
+        let mut compiled = Patterns::new(if self.target == Target::WallClock { Use::ParsingAnew } else { Use::Parsing });
         let mut result = PrimitiveBuilder::<T>::with_capacity(texts.len());
         for (text, pattern) in texts.iter().zip(patterns) {
             let (Some(text), Some(pattern)) = (text, pattern) else {
@@ -161,7 +161,10 @@ fn to_date(call: &Call<'_>, fails: bool) -> Result<Typed> {
 fn to_timestamp(call: &Call<'_>, data_type: DataType, fails: bool) -> Result<Typed> {
     call.arity(1..=2)?;
     if call.len() == 1 {
-        return cast_to(call.value(0)?.clone(), &data_type, fails, call);
+        // Numbers are instants, but no wall clocks.
+        let of_number = data_type == wall_clock() && coercion::is_numeric(&call.value(0)?.data_type);
+        let value = if of_number { call.string(0)? } else { call.value(0)?.clone() };
+        return cast_to(value, &data_type, fails, call);
     }
     let value = temporal_or_text(call)?;
     if value.data_type == DataType::Utf8 {
@@ -208,7 +211,7 @@ fn unix_timestamp(call: &Call<'_>) -> Result<Typed> {
     if call.is_empty() {
         return Ok(seconds(now::current_timestamp()));
     }
-    let value = temporal_or_text(call)?;
+    let value = call.exactly(0, &[DataType::Utf8, DataType::Date32, types::timestamp(), wall_clock()])?;
     match value.data_type {
         DataType::Utf8 => {
             let pattern = if call.len() == 2 { call.string(1)? } else { Typed::text(DEFAULT_PATTERN) };

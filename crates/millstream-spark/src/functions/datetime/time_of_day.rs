@@ -173,12 +173,11 @@ fn out_of_bounds(message: String) -> Error {
 /// `to_time(text[, format])`
 fn to_time(call: &Call<'_>, fails: bool) -> Result<Typed> {
     call.arity(1..=2)?;
-    let mut arguments = vec![call.string(0)?];
+    let mut arguments = vec![call.exactly(0, &[DataType::Utf8])?];
     if call.len() == 2 {
-        arguments.push(call.string(1)?);
+        arguments.push(call.exactly(1, &[DataType::Utf8])?);
     }
-    let nullable = !fails || arguments.iter().any(|argument| argument.nullable);
-    Ok(scalar(if fails { "to_time" } else { "try_to_time" }, ToTime { fails }, arguments, time_type(), nullable))
+    Ok(scalar(if fails { "to_time" } else { "try_to_time" }, ToTime { fails }, arguments, time_type(), true))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -191,8 +190,11 @@ impl Kernel for ToTime {
         let mut patterns = Memo::new();
         Rows::of(arguments)?.numbers::<Time64NanosecondType>(|row| {
             let read = if row.len() > 1 {
-                let pattern = patterns.get(row.text(1), |pattern| Pattern::compile(pattern, Use::Parsing))?;
-                pattern.parse_time(row.text(0)).map(|micros| micros * NANOS)
+                match patterns.get(row.text(1), |pattern| Pattern::compile(pattern, Use::ParsingAnew)) {
+                    Ok(pattern) => pattern.parse_time(row.text(0)).map(|micros| micros * NANOS),
+                    Err(_) if !self.fails => None,
+                    Err(error) => return Err(error),
+                }
             } else {
                 parse_time(row.text(0))
             };
@@ -304,9 +306,6 @@ impl Kernel for FromNumber {
         let numbers = arguments.array(0)?;
         let times = match numbers.data_type() {
             DataType::Float64 => downcast::map::<Float64Type, Time64NanosecondType>(&numbers, |number| {
-                if !number.is_finite() {
-                    return Ok(None);
-                }
                 let micros = (number * MICROS_PER_SECOND as f64).trunc();
                 self.time((micros.abs() < i64::MAX as f64).then_some(micros as i64), number)
             })?,
@@ -328,9 +327,7 @@ impl Kernel for FromNumber {
 /// `time_to_millis(time)` and its kin.
 fn to_number(call: &Call<'_>, micros: i64) -> Result<Typed> {
     call.arity(1..=1)?;
-    let time = time(call, 0)?;
-    let nullable = time.nullable;
-    Ok(scalar("time_to_number", ToNumber { micros }, vec![time], DataType::Int64, nullable))
+    Ok(scalar("time_to_number", ToNumber { micros }, vec![time(call, 0)?], DataType::Int64, true))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -349,9 +346,7 @@ impl Kernel for ToNumber {
 /// `time_to_seconds(time)`: with the fraction.
 fn to_seconds(call: &Call<'_>) -> Result<Typed> {
     call.arity(1..=1)?;
-    let time = time(call, 0)?;
-    let nullable = time.nullable;
-    Ok(scalar("time_to_seconds", ToSeconds, vec![time], DataType::Decimal128(14, 6), nullable))
+    Ok(scalar("time_to_seconds", ToSeconds, vec![time(call, 0)?], DataType::Decimal128(14, 6), true))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

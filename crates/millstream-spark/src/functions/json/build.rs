@@ -4,7 +4,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field};
 use datafusion::scalar::ScalarValue;
 use millstream_core::json::Fault;
-use millstream_core::{Error, Result};
+use millstream_core::{Error, ErrorKind, Result};
 
 use super::super::rows::Rows;
 use super::super::{Arguments, Call, Functions, Kernel, Typed, coercion, faults, formats, scalar};
@@ -46,7 +46,7 @@ fn from_json(call: &Call<'_>) -> Result<Typed> {
     check_corrupt_record(schema.data_type(), &options.corrupt_record)?;
     let field = formats::nullable(&schema).with_name("value");
     let (data_type, metadata) = (field.data_type().clone(), field.metadata().clone());
-    Ok(scalar("from_json", FromJson { field, options }, vec![call.string(0)?], data_type, true).with_metadata(metadata))
+    Ok(scalar("from_json", FromJson { field, options }, vec![call.exactly(0, &[DataType::Utf8])?], data_type, true).with_metadata(metadata))
 }
 
 /// The field for malformed records must be a string.
@@ -132,7 +132,8 @@ fn schema_of_json(call: &Call<'_>) -> Result<Typed> {
             Fault::Syntax { at, what } => format!("{what} at byte {at}"),
             Fault::TooDeep => "it is nested too deeply".to_owned(),
         };
-        formats::malformed(&text, &what)
+        // The reader's own exception, which has no name in Spark.
+        Error::new(ErrorKind::BadRecord, "RuntimeException", format!("'{text}' is no JSON: {what}"))
     })?;
     Ok(Typed::text(types::ddl_type(&data_type)))
 }

@@ -29,7 +29,13 @@ pub(super) fn register(functions: &mut Functions) {
     build::register(functions);
     functions.add("get_json_object", |call| {
         call.arity(2..=2)?;
-        Ok(scalar("get_json_object", Query::Object, vec![call.string(0)?, call.string(1)?], DataType::Utf8, true))
+        Ok(scalar(
+            "get_json_object",
+            Query::Object,
+            vec![call.exactly(0, &[DataType::Utf8])?, call.exactly(1, &[DataType::Utf8])?],
+            DataType::Utf8,
+            true,
+        ))
     });
     functions.add("json_array_length", |call| query(call, "json_array_length", Query::ArrayLength, DataType::Int32));
     functions.add("json_object_keys", |call| query(call, "json_object_keys", Query::ObjectKeys, types::array(DataType::Utf8, true)));
@@ -37,7 +43,7 @@ pub(super) fn register(functions: &mut Functions) {
 
 fn query(call: &Call<'_>, name: &'static str, query: Query, data_type: DataType) -> Result<Typed> {
     call.arity(1..=1)?;
-    Ok(scalar(name, query, vec![call.string(0)?], data_type, true))
+    Ok(scalar(name, query, vec![call.exactly(0, &[DataType::Utf8])?], data_type, true))
 }
 
 /// What Spark's functions that look into JSON allow.

@@ -21,7 +21,10 @@ pub fn json_tuple_values(call: &Call<'_>) -> Result<Typed> {
     if call.len() < 2 {
         return Err(super::super::faults::wrong_number("json_tuple", "> 1", call.len()));
     }
-    let arguments = (0..call.len()).map(|index| call.string(index)).collect::<Result<Vec<_>>>()?;
+    let arguments = call.values_from(0)?;
+    if arguments.iter().any(|argument| argument.data_type != DataType::Utf8) {
+        return Err(super::super::faults::mismatch("NON_STRING_TYPE", "the arguments of `json_tuple` must be strings"));
+    }
     let fields: Fields = (0..call.len() - 1).map(|index| Field::new(format!("c{index}"), DataType::Utf8, true)).collect();
     Ok(scalar("json_tuple", JsonTuple { fields: fields.clone() }, arguments, DataType::Struct(fields), false))
 }

@@ -7,7 +7,7 @@ use millstream_core::{Error, Result};
 
 use super::super::array::{Width, common_element};
 use super::super::downcast::{self, arrow_error};
-use super::super::map::{MapBuilder, check_key_type};
+use super::super::map::{Duplicates, MapBuilder, check_key_type};
 use super::super::{Call, Functions, Typed, cast, coercion, faults, keys, nested};
 use super::evaluation::LambdaKernel;
 use super::{Body, Elements, Evaluation, HigherOrder, parameter};
@@ -41,6 +41,7 @@ enum Change {
 struct ChangeMap {
     change: Change,
     data_type: DataType,
+    duplicates: Duplicates,
 }
 
 impl LambdaKernel for ChangeMap {
@@ -57,7 +58,7 @@ impl LambdaKernel for ChangeMap {
             Change::Filter => (&old_keys, &old_values),
         };
         let compared = keys::of_columns(&[new_keys])?;
-        let mut builder = MapBuilder::new(self.data_type.clone(), &[new_keys], &[new_values], &compared)?;
+        let mut builder = MapBuilder::new(self.data_type.clone(), self.duplicates, &[new_keys], &[new_values], &compared)?;
         for range in entries.ranges() {
             let valid = range.is_some();
             for index in range.into_iter().flatten() {
@@ -88,7 +89,7 @@ fn changed(call: &Call<'_>, change: Change) -> Result<Typed> {
         Change::Filter => ("map_filter", lambda.predicate(call, 1)?, map.data_type.clone()),
     };
     let nullable = map.nullable;
-    let kernel = ChangeMap { change, data_type: data_type.clone() };
+    let kernel = ChangeMap { change, data_type: data_type.clone(), duplicates: Duplicates::of(call.settings) };
     Ok(HigherOrder::call(name, kernel, vec![map], vec![lambda], data_type, nullable))
 }
 
@@ -139,7 +140,7 @@ impl LambdaKernel for MapZipWith {
         let parameters = [all_keys.clone(), gather(left.values(), &first)?, gather(right.values(), &second)?];
         let values = evaluation.call(0, &parameters, &rows)?;
         let compared = keys::of_columns(&[&all_keys])?;
-        let mut builder = MapBuilder::new(self.data_type.clone(), &[&all_keys], &[&values], &compared)?;
+        let mut builder = MapBuilder::new(self.data_type.clone(), Duplicates::Fail, &[&all_keys], &[&values], &compared)?;
         let mut next = 0;
         for count in counts {
             for index in next..next + count.unwrap_or(0) {

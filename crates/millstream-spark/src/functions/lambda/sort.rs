@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, FieldRef, Int32Type};
-use millstream_core::{Error, Result};
+use millstream_core::{Error, ErrorKind, Result};
 
 use super::super::downcast::{self, arrow_error};
 use super::super::nested::ListBuilder;
@@ -99,7 +99,8 @@ fn merged(mut merges: Vec<Merge>, order: Vec<usize>, values: &ArrayRef, evaluati
         let orders = evaluation.call(0, &[next(|merge| merge.left.start)?, next(|merge| merge.right.start)?], &rows)?;
         let orders = downcast::primitive::<Int32Type>(&orders)?;
         for (merge, order) in merges.iter_mut().zip(orders) {
-            let order = order.ok_or_else(comparator_gave_null)?;
+            let of_null = || [&merge.left, &merge.right].into_iter().any(|run| values.is_null(at(run.start)));
+            let order = order.ok_or_else(|| comparator_gave_null(of_null()))?;
             let run = if order.cmp(&0) == Ordering::Greater { &mut merge.right } else { &mut merge.left };
             if let (Some(place), Some(slot)) = (run.next(), result.get_mut(merge.next)) {
                 *slot = at(place);
@@ -109,8 +110,12 @@ fn merged(mut merges: Vec<Merge>, order: Vec<usize>, values: &ArrayRef, evaluati
     }
 }
 
-fn comparator_gave_null() -> Error {
+/// Spark itself fails where it wants to show a null that was compared.
+fn comparator_gave_null(of_null: bool) -> Error {
     let message = "the comparator of `array_sort` returned NULL: it must return a negative number, 0 or a positive number";
+    if of_null {
+        return Error::new(ErrorKind::BadRecord, "INTERNAL_ERROR", message).with_sqlstate("XX000");
+    }
     faults::row("COMPARATOR_RETURNS_NULL", "22004", message)
 }
 

@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, FieldRef};
 use millstream_core::{Error, ErrorKind, Result};
 
 use super::super::{Arguments, Call, Functions, Kernel, Typed, cast, coercion, downcast, faults, keys, nested, scalar};
-use super::MapBuilder;
+use super::{Duplicates, MapBuilder};
 use crate::types;
 
 pub(super) fn register(functions: &mut Functions) {
@@ -38,6 +38,7 @@ pub(in crate::functions) fn check_key_type(data_type: &DataType) -> Result<()> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct MakeMap {
     data_type: DataType,
+    duplicates: Duplicates,
 }
 
 impl Kernel for MakeMap {
@@ -46,7 +47,7 @@ impl Kernel for MakeMap {
         let sources: Vec<&ArrayRef> = columns.iter().step_by(2).collect();
         let values: Vec<&ArrayRef> = columns.iter().skip(1).step_by(2).collect();
         let compared = keys::of_columns(&sources)?;
-        let mut builder = MapBuilder::new(self.data_type.clone(), &sources, &values, &compared)?;
+        let mut builder = MapBuilder::new(self.data_type.clone(), self.duplicates, &sources, &values, &compared)?;
         for row in 0..arguments.rows() {
             for source in 0..sources.len() {
                 builder.push((source, row), (source, row))?;
@@ -72,7 +73,7 @@ fn make_map(call: &Call<'_>) -> Result<Typed> {
     let value_contains_null = values.iter().any(|value| value.nullable);
     let data_type = types::map(key_type, value_type, value_contains_null);
     let arguments = map_keys.into_iter().zip(values).flat_map(|(key, value)| [key, value]).collect();
-    Ok(scalar("map", MakeMap { data_type: data_type.clone() }, arguments, data_type, false))
+    Ok(scalar("map", MakeMap { data_type: data_type.clone(), duplicates: Duplicates::of(call.settings) }, arguments, data_type, false))
 }
 
 fn common(call: &Call<'_>, values: Vec<Typed>, condition: &str) -> Result<(DataType, Vec<Typed>)> {
@@ -85,6 +86,7 @@ fn common(call: &Call<'_>, values: Vec<Typed>, condition: &str) -> Result<(DataT
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ConcatMaps {
     data_type: DataType,
+    duplicates: Duplicates,
 }
 
 impl Kernel for ConcatMaps {
@@ -94,7 +96,7 @@ impl Kernel for ConcatMaps {
         let sources: Vec<&ArrayRef> = maps.iter().map(|maps| maps.keys()).collect();
         let values: Vec<&ArrayRef> = maps.iter().map(|maps| maps.values()).collect();
         let compared = keys::of_columns(&sources)?;
-        let mut builder = MapBuilder::new(self.data_type.clone(), &sources, &values, &compared)?;
+        let mut builder = MapBuilder::new(self.data_type.clone(), self.duplicates, &sources, &values, &compared)?;
         for row in 0..arguments.rows() {
             let ranges: Option<Vec<_>> = maps.iter().map(|maps| nested::entries_range(maps, row)).collect();
             let valid = ranges.is_some();
@@ -134,7 +136,7 @@ fn map_concat(call: &Call<'_>) -> Result<Typed> {
             }
         });
     }
-    let (key, value, nullable_values) = common.unwrap_or((DataType::Utf8, DataType::Utf8, false));
+    let (key, value, nullable_values) = common.unwrap_or((DataType::Utf8, DataType::Utf8, true));
     let data_type = types::map(key.clone(), value.clone(), nullable_values);
     let nullable = maps.iter().any(|map| map.nullable);
     let maps = maps
@@ -144,7 +146,13 @@ fn map_concat(call: &Call<'_>) -> Result<Typed> {
             cast::implicit(map, &types::map(key.clone(), value.clone(), contains_null), call.settings)
         })
         .collect::<Result<Vec<_>>>()?;
-    Ok(scalar("map_concat", ConcatMaps { data_type: data_type.clone() }, maps, data_type, nullable))
+    Ok(scalar(
+        "map_concat",
+        ConcatMaps { data_type: data_type.clone(), duplicates: Duplicates::of(call.settings) },
+        maps,
+        data_type,
+        nullable,
+    ))
 }
 
 fn is_text(data_type: &DataType) -> bool {
@@ -154,6 +162,7 @@ fn is_text(data_type: &DataType) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct MapFromArrays {
     data_type: DataType,
+    duplicates: Duplicates,
 }
 
 impl Kernel for MapFromArrays {
@@ -161,7 +170,7 @@ impl Kernel for MapFromArrays {
         let (map_keys, values) = (arguments.array(0)?, arguments.array(1)?);
         let (map_keys, values) = (downcast::lists(&map_keys)?, downcast::lists(&values)?);
         let compared = keys::of_columns(&[map_keys.values()])?;
-        let mut builder = MapBuilder::new(self.data_type.clone(), &[map_keys.values()], &[values.values()], &compared)?;
+        let mut builder = MapBuilder::new(self.data_type.clone(), self.duplicates, &[map_keys.values()], &[values.values()], &compared)?;
         for row in 0..map_keys.len() {
             match (nested::range(map_keys, row), nested::range(values, row)) {
                 (Some(keys), Some(values)) if keys.len() != values.len() => {
@@ -201,13 +210,20 @@ fn map_from_arrays(call: &Call<'_>) -> Result<Typed> {
     check_key_type(key.data_type())?;
     let data_type = types::map(key.data_type().clone(), value.data_type().clone(), value.is_nullable());
     let nullable = map_keys.nullable || values.nullable;
-    Ok(scalar("map_from_arrays", MapFromArrays { data_type: data_type.clone() }, vec![map_keys, values], data_type, nullable))
+    Ok(scalar(
+        "map_from_arrays",
+        MapFromArrays { data_type: data_type.clone(), duplicates: Duplicates::of(call.settings) },
+        vec![map_keys, values],
+        data_type,
+        nullable,
+    ))
 }
 
 /// A map of structs of a key and a value; null where one of the structs is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct MapFromEntries {
     data_type: DataType,
+    duplicates: Duplicates,
 }
 
 impl Kernel for MapFromEntries {
@@ -217,7 +233,7 @@ impl Kernel for MapFromEntries {
         let entries = downcast::structs(lists.values())?;
         let [map_keys, values] = entries.columns() else { return Err(Error::internal("an entry has a key and a value")) };
         let compared = keys::of_columns(&[map_keys])?;
-        let mut builder = MapBuilder::new(self.data_type.clone(), &[map_keys], &[values], &compared)?;
+        let mut builder = MapBuilder::new(self.data_type.clone(), self.duplicates, &[map_keys], &[values], &compared)?;
         for row in 0..lists.len() {
             match nested::range(lists, row).filter(|range| range.clone().all(|index| entries.is_valid(index))) {
                 Some(range) => {
@@ -243,7 +259,13 @@ fn map_from_entries(call: &Call<'_>) -> Result<Typed> {
         check_key_type(key.data_type())?;
         let data_type = types::map(key.data_type().clone(), value.data_type().clone(), value.is_nullable());
         let nullable = array.nullable || element.is_nullable();
-        return Ok(scalar("map_from_entries", MapFromEntries { data_type: data_type.clone() }, vec![array], data_type, nullable));
+        return Ok(scalar(
+            "map_from_entries",
+            MapFromEntries { data_type: data_type.clone(), duplicates: Duplicates::of(call.settings) },
+            vec![array],
+            data_type,
+            nullable,
+        ));
     }
     Err(faults::unexpected_type(call.name, 0, "\"ARRAY\" of pair \"STRUCT\"", &array.data_type))
 }

@@ -1,6 +1,7 @@
 //! A column of maps under construction.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::interleave;
@@ -10,10 +11,26 @@ use datafusion::scalar::ScalarValue;
 use millstream_core::Result;
 
 use super::super::downcast::arrow_error;
-use super::super::{faults, keys, nested};
+use super::super::{Settings, faults, keys, nested};
 
 /// The places of a key or a value: which source, and which element of it.
 type Pick = (usize, usize);
+
+/// What becomes of keys that are there twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::functions) enum Duplicates {
+    /// They are an error.
+    Fail,
+    /// The first one keeps its place and gets the value of the last one.
+    LastWins,
+}
+
+impl Duplicates {
+    /// As the session wants it.
+    pub(in crate::functions) fn of(settings: &Settings) -> Self {
+        if settings.last_key_wins { Duplicates::LastWins } else { Duplicates::Fail }
+    }
+}
 
 /// Builds maps of keys and values picked from other arrays. A key is not null and is there once; −0.0 is 0.0.
 #[derive(Debug)]
@@ -22,7 +39,9 @@ pub(in crate::functions) struct MapBuilder<'k> {
     keys: Vec<ArrayRef>,
     values: Vec<ArrayRef>,
     compared: &'k [Rows],
-    seen: HashSet<Row<'k>>,
+    duplicates: Duplicates,
+    /// The keys of the map under construction, with their places among the picks.
+    seen: HashMap<Row<'k>, usize>,
     picks: Vec<(Pick, Pick)>,
     offsets: Vec<i32>,
     valid: Vec<bool>,
@@ -33,12 +52,28 @@ impl<'k> MapBuilder<'k> {
     ///
     /// # Errors
     /// `INTERNAL_ERROR` when a source is not of the type.
-    pub(in crate::functions) fn new(data_type: DataType, keys: &[&ArrayRef], values: &[&ArrayRef], compared: &'k [Rows]) -> Result<Self> {
+    pub(in crate::functions) fn new(
+        data_type: DataType,
+        duplicates: Duplicates,
+        keys: &[&ArrayRef],
+        values: &[&ArrayRef],
+        compared: &'k [Rows],
+    ) -> Result<Self> {
         let (key, value) = nested::entry_fields(&data_type)?;
         let keys = keys.iter().map(|source| keys::normalized(&nested::relabel(source, key.data_type())?)).collect::<Result<Vec<_>>>()?;
         let mut values = values.iter().map(|source| nested::relabel(source, value.data_type())).collect::<Result<Vec<_>>>()?;
         values.push(new_null_array(value.data_type(), 1));
-        Ok(MapBuilder { data_type, keys, values, compared, seen: HashSet::new(), picks: Vec::new(), offsets: vec![0], valid: Vec::new() })
+        Ok(MapBuilder {
+            data_type,
+            keys,
+            values,
+            compared,
+            duplicates,
+            seen: HashMap::new(),
+            picks: Vec::new(),
+            offsets: vec![0],
+            valid: Vec::new(),
+        })
     }
 
     /// Adds an entry to the map under construction.
@@ -50,9 +85,19 @@ impl<'k> MapBuilder<'k> {
         if source.is_none_or(|source| source.is_null(key.1) || *source.data_type() == DataType::Null) {
             return Err(faults::row("NULL_MAP_KEY", "2200E", "a key of a map cannot be null"));
         }
-        if let Some(rows) = self.compared.get(key.0)
-            && !self.seen.insert(rows.row(key.1))
-        {
+        if let Some(rows) = self.compared.get(key.0) {
+            let known = match self.seen.entry(rows.row(key.1)) {
+                Entry::Vacant(place) => {
+                    place.insert(self.picks.len());
+                    self.picks.push((key, value));
+                    return Ok(());
+                }
+                Entry::Occupied(place) => *place.get(),
+            };
+            if let (Duplicates::LastWins, Some(pick)) = (self.duplicates, self.picks.get_mut(known)) {
+                pick.1 = value;
+                return Ok(());
+            }
             let shown = source.and_then(|source| ScalarValue::try_from_array(source, key.1).ok()).map(|key| key.to_string());
             let message = format!("the key {} is there twice: keep one of its entries", shown.unwrap_or_default());
             return Err(faults::row("DUPLICATED_MAP_KEY", "23505", message));

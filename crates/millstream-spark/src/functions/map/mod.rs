@@ -8,7 +8,7 @@ mod text;
 use super::Functions;
 
 pub(super) use build::check_key_type;
-pub(super) use builder::MapBuilder;
+pub(super) use builder::{Duplicates, MapBuilder};
 
 pub(super) fn register(functions: &mut Functions) {
     build::register(functions);

@@ -59,8 +59,8 @@ fn part(call: &Call<'_>, part: Part) -> Result<Typed> {
         Field::new(name, field.data_type().clone(), nullable).with_metadata(field.metadata().clone())
     };
     let (name, element) = match part {
-        Part::Keys => ("map_keys", named(key, "element", false)),
-        Part::Values => ("map_values", named(value, "element", value.is_nullable())),
+        Part::Keys => ("map_keys", named(key, "element", true)),
+        Part::Values => ("map_values", named(value, "element", true)),
         Part::Entries => {
             let entry = DataType::Struct(vec![named(key, "key", false), named(value, "value", value.is_nullable())].into());
             ("map_entries", Field::new("element", entry, false))

@@ -8,7 +8,7 @@ use millstream_core::{Error, Result};
 use regex::Regex;
 
 use super::super::{Arguments, Call, Functions, Kernel, Typed, downcast, faults, keys, scalar};
-use super::MapBuilder;
+use super::{Duplicates, MapBuilder};
 use crate::types;
 
 pub(super) fn register(functions: &mut Functions) {
@@ -69,6 +69,7 @@ impl<'a> Delimiter<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct StrToMap {
     data_type: DataType,
+    duplicates: Duplicates,
 }
 
 impl Kernel for StrToMap {
@@ -95,7 +96,7 @@ impl Kernel for StrToMap {
         }
         let (map_keys, values): (ArrayRef, ArrayRef) = (Arc::new(map_keys.finish()), Arc::new(values.finish()));
         let compared = keys::of_columns(&[&map_keys])?;
-        let mut builder = MapBuilder::new(self.data_type.clone(), &[&map_keys], &[&values], &compared)?;
+        let mut builder = MapBuilder::new(self.data_type.clone(), self.duplicates, &[&map_keys], &[&values], &compared)?;
         let mut next = 0;
         for count in counts {
             for index in next..next + count.unwrap_or(0) {
@@ -111,8 +112,9 @@ impl Kernel for StrToMap {
 fn str_to_map(call: &Call<'_>) -> Result<Typed> {
     call.arity(1..=3)?;
     let delimiter = |index: usize, default: &str| if index < call.len() { call.string(index) } else { Ok(Typed::text(default)) };
-    let arguments = vec![call.string(0)?, delimiter(1, ",")?, delimiter(2, ":")?];
+    let arguments = vec![call.exactly(0, &[DataType::Utf8])?, delimiter(1, ",")?, delimiter(2, ":")?];
     let nullable = arguments.iter().any(|argument| argument.nullable);
     let data_type = types::map(DataType::Utf8, DataType::Utf8, true);
-    Ok(scalar("str_to_map", StrToMap { data_type: data_type.clone() }, arguments, data_type, nullable))
+    let kernel = StrToMap { data_type: data_type.clone(), duplicates: Duplicates::of(call.settings) };
+    Ok(scalar("str_to_map", kernel, arguments, data_type, nullable))
 }

@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type, IntervalUnit};
 use millstream_core::{Error, Result};
 use std::sync::Arc;
 
-use crate::functions::coercion::is_numeric;
+use crate::functions::coercion::{is_nested, is_numeric};
 use crate::functions::rows::Rows;
 use crate::functions::{Arguments, Functions, Kernel, Typed, faults, kernel};
 
@@ -15,7 +15,10 @@ pub(super) fn register(functions: &mut Functions) {
         let value = match &call.value(0)?.data_type {
             DataType::Binary | DataType::Utf8 => call.value(0)?.clone(),
             data_type if is_numeric(data_type) || *data_type == DataType::Null => call.long(0)?,
-            other => return Err(faults::unexpected_type(call.name, 0, "\"BIGINT\", \"BINARY\" or \"STRING\"", other)),
+            other if is_nested(other) => {
+                return Err(faults::unexpected_type(call.name, 0, "\"BIGINT\", \"BINARY\" or \"STRING\"", other));
+            }
+            _ => call.string(0)?,
         };
         let nullable = value.nullable;
         Ok(kernel::scalar("hex", Base::Hex, vec![value], DataType::Utf8, nullable))

@@ -253,6 +253,15 @@ impl Format {
         let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
         let negative = unscaled < 0;
         let (mut text, mut behind, mut fits) = (String::new(), false, true);
+        // A sign before the digits stands right before the first of them, behind the spaces for those that are missing.
+        let mut sign: Option<char> = None;
+        let mut signed = |text: &mut String, c: char| {
+            if text.is_empty() {
+                sign = Some(c);
+            } else {
+                text.push(c);
+            }
+        };
         for token in &self.tokens {
             match token {
                 Token::Digits(groups) if behind => {
@@ -270,14 +279,19 @@ impl Format {
                     behind = true;
                 }
                 Token::Dollar => text.push('$'),
-                Token::Sign => text.push(if negative { '-' } else { '+' }),
-                Token::Minus => text.push(if negative { '-' } else { ' ' }),
+                Token::Sign => signed(&mut text, if negative { '-' } else { '+' }),
+                Token::Minus if negative => signed(&mut text, '-'),
+                Token::Minus => text.push(' '),
                 Token::Open if !negative => {}
                 // So that positive numbers are as wide as negative ones.
                 Token::Close if !negative => text.push_str("  "),
-                Token::Open => text.push('<'),
+                Token::Open => signed(&mut text, '<'),
                 Token::Close => text.push('>'),
             }
+        }
+        if let Some(sign) = sign {
+            let digits = text.find(|c| c != ' ').unwrap_or(text.len());
+            text.insert(digits, sign);
         }
         if !behind {
             fits &= fraction.is_empty();
@@ -412,6 +426,10 @@ mod tests {
             (12, 0, "99PR", "12  "),
             (-12, 0, "99PR", "<12>"),
             (12, 0, "MI99", " 12"),
+            (-7, 0, "S9999", "   -7"),
+            (0, 0, "S999", "   +"),
+            (-35, 1, "9999.9PR", "   <3.5>"),
+            (-5, 1, "S99.9", " -0.5"),
             (5, 0, "9,999", "    5"),
             (-5, 0, "$9,999S", "$    5-"),
             (0, 2, "$99.99", "$ 0.00"),

@@ -31,7 +31,16 @@ pub(super) fn overflow(call: &Call<'_>) -> Overflow {
 
 fn binary(call: &Call<'_>, operation: Operation, overflow: Overflow) -> Result<Typed> {
     call.arity(2..=2)?;
-    let (left, right) = (call.value(0)?.clone(), call.value(1)?.clone());
+    let (mut left, mut right) = (call.value(0)?.clone(), call.value(1)?.clone());
+    if overflow == Overflow::Null {
+        // A try covers the reading of texts, too.
+        for (side, other) in [(&mut left, right.data_type.clone()), (&mut right, call.value(0)?.data_type.clone())] {
+            if side.data_type == DataType::Utf8 && is_numeric(&other) {
+                let to = if is_integral(&other) { DataType::Int64 } else { DataType::Float64 };
+                *side = cast::explicit(side.clone(), &to, cast::CastMode::Try, call.settings)?;
+            }
+        }
+    }
     if let Some(result) = temporal(call, operation, overflow, &left, &right) {
         return result;
     }

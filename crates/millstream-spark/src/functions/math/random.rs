@@ -69,6 +69,7 @@ fn uniform(call: &Call<'_>) -> Result<Typed> {
         }
         (DataType::Float64, _) | (_, DataType::Float64) => DataType::Float64,
         (DataType::Float32, _) | (_, DataType::Float32) => DataType::Float32,
+        (decimal @ DataType::Decimal128(..), other) | (other, decimal @ DataType::Decimal128(..)) if is_integral(other) => decimal.clone(),
         (left, right) => coercion::common_type(left, right, call.settings).unwrap_or(DataType::Float64),
     };
     let from = cast::implicit(from, &DataType::Float64, call.settings)?;

@@ -112,7 +112,8 @@ fn whole(call: &Call<'_>, mode: Mode) -> Result<Typed> {
     call.arity(1..=2)?;
     let value = number(call)?;
     if call.len() == 2 {
-        let Some(scale) = scale_of(call)? else { return Ok(Typed::null(&value.data_type)) };
+        let scale = scale_of(call).ok().flatten();
+        let scale = scale.ok_or_else(|| faults::not_foldable_argument(call.name, "scale", "INT"))?;
         // With a scale it is a matter of decimals.
         let (precision, own) = decimal_for(&value.data_type).unwrap_or((30, 15));
         let value = cast::implicit(value, &DataType::Decimal128(precision, own), call.settings)?;

@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use datafusion_spark::function::bitmap;
 
-use super::super::{Functions, udf};
+use super::super::{Functions, faults, udf};
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("bitmap_bit_position", |call| {
@@ -20,7 +20,10 @@ pub(super) fn register(functions: &mut Functions) {
     });
     functions.add("bitmap_count", |call| {
         call.arity(1..=1)?;
-        let bits = call.binary(0)?;
+        let bits = call.value(0)?.clone();
+        if bits.data_type != DataType::Binary {
+            return Err(faults::unexpected_type(call.name, 0, "\"BINARY\"", &bits.data_type));
+        }
         let nullable = bits.nullable;
         Ok(udf(bitmap::bitmap_count(), vec![bits], DataType::Int64, nullable))
     });

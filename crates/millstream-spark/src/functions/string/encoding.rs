@@ -5,19 +5,19 @@ mod charset;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use millstream_core::{Error, Result};
+use millstream_core::{Error, ErrorKind, Result};
 
 use super::super::rows::Rows;
 use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, scalar};
 use super::strict;
-use base64::mime_base64;
 pub(in super::super) use base64::{base64, strict_base64};
+use base64::{base64_lines, mime_base64};
 use charset::Charset;
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("base64", |call| {
         call.arity(1..=1)?;
-        Ok(strict("base64", Encoding::ToBase64, vec![call.binary(0)?], DataType::Utf8))
+        Ok(strict("base64", Encoding::ToBase64Lines, vec![call.binary(0)?], DataType::Utf8))
     });
     functions.add("unbase64", |call| {
         call.arity(1..=1)?;
@@ -120,7 +120,9 @@ fn to_char(call: &Call<'_>) -> Result<Typed> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Encoding {
+    /// On one line.
     ToBase64,
+    ToBase64Lines,
     FromBase64,
     ToHex,
     /// Text to bytes by the name of a character encoding.
@@ -142,13 +144,21 @@ impl Kernel for Encoding {
                 base64(row.bytes(0), out);
                 Ok(true)
             }),
+            Encoding::ToBase64Lines => rows.texts(|row, out| {
+                base64_lines(row.bytes(0), out);
+                Ok(true)
+            }),
             Encoding::ToHex => rows.texts(|row, out| {
                 out.extend(row.bytes(0).iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|digit| HEX.get(usize::from(digit))));
                 Ok(true)
             }),
             Encoding::FromBase64 => rows.bytes(|row, out| match mime_base64(row.bytes(0), out) {
                 Some(()) => Ok(true),
-                None => Err(cannot_convert(row.text(0), "base64", "unbase64")),
+                None => {
+                    let message =
+                        format!("'{}' is not base64: use `try_to_binary` with the format 'base64' to get NULL instead", row.text(0));
+                    Err(Error::new(ErrorKind::BadRecord, "IllegalArgumentException", message))
+                }
             }),
             Encoding::Encode => rows.bytes(|row, out| {
                 let charset = Charset::named(row.text(1), "encode")?;

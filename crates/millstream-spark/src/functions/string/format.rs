@@ -5,10 +5,10 @@ use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     IntervalYearMonthType, TimestampMicrosecondType,
 };
-use millstream_core::{Error, Result};
+use millstream_core::{Error, ErrorKind, Result};
 
 use super::super::rows::{Memo, Row, Rows};
-use super::super::{Arguments, Call, Functions, Kernel, Typed, cast, faults, scalar};
+use super::super::{Arguments, Call, Functions, Kernel, Typed, cast, scalar};
 use super::formatter::{Format, Value};
 
 pub(super) fn register(functions: &mut Functions) {
@@ -47,7 +47,7 @@ impl Kernel for FormatString {
 }
 
 fn invalid(format: &str, what: &str) -> Error {
-    faults::row("INVALID_PARAMETER_VALUE.FORMAT_STRING", "22023", format!("the format '{format}' cannot be used: {what}"))
+    Error::new(ErrorKind::BadRecord, "IllegalArgumentException", format!("the format '{format}' cannot be used: {what}"))
 }
 
 /// A value as Spark hands it to Java's formatter: dates and times as the numbers that they are kept as.

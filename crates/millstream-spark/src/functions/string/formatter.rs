@@ -2,6 +2,7 @@
 
 mod number;
 
+use super::super::hash::murmur3_bytes;
 use number::{Float, float, integer};
 
 /// A value to format.
@@ -117,6 +118,22 @@ impl Format {
     }
 }
 
+/// `hashCode` of what Spark hands to Java's formatter.
+fn java_hash(value: &Value<'_>) -> Option<u32> {
+    let of_long = |number: u64| (number ^ number >> 32) as u32;
+    Some(match value {
+        Value::Boolean(true) => 1231,
+        Value::Boolean(false) => 1237,
+        Value::Integer(number, bits) if *bits <= 32 => *number as u32,
+        Value::Integer(number, _) => of_long(*number as u64),
+        Value::Float(number) => number.to_bits(),
+        Value::Double(number) => of_long(number.to_bits()),
+        // Spark's own text, not Java's.
+        Value::Text(text) => murmur3_bytes(text.as_bytes(), 42),
+        Value::Null | Value::Other(_) => return None,
+    })
+}
+
 impl Specifier {
     /// Reads what follows a `%`; also returns what follows it.
     fn parse(text: &str) -> Result<(Specifier, &str), String> {
@@ -226,6 +243,9 @@ impl Specifier {
                 self.cut(&text)
             }
             (_, Value::Null) => self.cut("null"),
+            ('h', value) => {
+                self.cut(&format!("{:x}", java_hash(value).ok_or("values of this type have no hash that is the same every time")?))
+            }
             (_, Value::Float(number)) => return self.write(&Value::Double(f64::from(*number)), out),
             ('c', Value::Integer(number, bits)) if *bits <= 32 => {
                 let code = u32::try_from(*number).ok().and_then(char::from_u32);

@@ -30,7 +30,7 @@ fn build(call: &Call<'_>) -> Result<Typed> {
         }
     };
     let mask = Mask { upper: by(1, Some('X'))?, lower: by(2, Some('x'))?, digit: by(3, Some('n'))?, other: by(4, None)? };
-    Ok(scalar("mask", mask, vec![call.string(0)?], DataType::Utf8, true))
+    Ok(scalar("mask", mask, vec![call.exactly(0, &[DataType::Utf8])?], DataType::Utf8, true))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

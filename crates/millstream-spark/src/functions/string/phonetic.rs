@@ -11,7 +11,7 @@ use super::{strict, texts};
 pub(super) fn register(functions: &mut Functions) {
     functions.add("soundex", |call| {
         call.arity(1..=1)?;
-        Ok(strict("soundex", Soundex, texts(call, 1)?, DataType::Utf8))
+        Ok(strict("soundex", Soundex, vec![call.exactly(0, &[DataType::Utf8])?], DataType::Utf8))
     });
     functions.add("levenshtein", |call| {
         call.arity(2..=3)?;

@@ -22,13 +22,13 @@ pub(super) fn register(functions: &mut Functions) {
 /// `randstr(length[, seed])`
 fn build(call_site: &Call<'_>) -> Result<Typed> {
     call_site.arity(1..=2)?;
-    let constant = |index: usize, value: Typed| coercion::constant_of(&value).ok_or_else(|| faults::not_foldable("randstr", index));
+    let constant = |index: usize, value: Typed| coercion::fold(&value)?.ok_or_else(|| faults::not_foldable("randstr", index));
     let length = match constant(0, call_site.int(0)?)? {
         ScalarValue::Int32(Some(length)) => usize::try_from(length).map_err(|_| {
             let message = format!("the length of `randstr` is {length} but must not be negative");
             Error::invalid("INVALID_PARAMETER_VALUE.LENGTH", message).with_sqlstate("22023")
         })?,
-        _ => return Err(faults::mismatch("UNEXPECTED_NULL", "the length of `randstr` must not be null")),
+        _ => 0,
     };
     if call_site.len() == 1 {
         // Every row gets a seed of its own.

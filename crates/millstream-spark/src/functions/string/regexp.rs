@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ListBuilder, StringBuilder};
 use arrow::datatypes::{DataType, Field, Int32Type};
-use millstream_core::{Error, Result};
+use millstream_core::{Error, ErrorKind, Result};
 
 use super::super::rows::{Memo, Row, Rows};
 use super::super::{Arguments, Call, Functions, Kernel, Typed, coercion, faults, scalar};
@@ -201,6 +201,10 @@ fn group_index(row: Row<'_>, regex: &Regex, function: &str) -> Result<usize> {
 
 fn invalid(pattern: &str, function: &str, what: &str) -> Error {
     let message = format!("the regular expression '{pattern}' of `{function}` is invalid: {what}");
+    if function == "split" {
+        // Java's exception as it is.
+        return Error::new(ErrorKind::BadRecord, "IllegalArgumentException", message);
+    }
     faults::row("INVALID_PARAMETER_VALUE.PATTERN", "22023", message)
 }
 

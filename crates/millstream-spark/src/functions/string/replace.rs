@@ -8,7 +8,7 @@ use millstream_core::Result;
 
 use super::super::rows::{Memo, Rows};
 use super::super::{Arguments, Call, Functions, Kernel, Typed, scalar};
-use super::{strict, texts};
+use super::{strict, text_or_bytes, texts};
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("replace", |call| {
@@ -37,7 +37,9 @@ fn reverse(call: &Call<'_>) -> Result<Typed> {
         let (value, data_type) = (value.clone(), value.data_type.clone());
         return Ok(strict("reverse", super::join::ReverseArrays, vec![value], data_type));
     }
-    Ok(strict("reverse", Replace::Reverse, vec![call.string(0)?], DataType::Utf8))
+    let value = text_or_bytes(call, 0)?;
+    let data_type = value.data_type.clone();
+    Ok(strict("reverse", Replace::Reverse, vec![value], data_type))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +48,7 @@ enum Replace {
     Text,
     /// Each character of the second argument becomes the one at its place in the third, or nothing.
     Characters,
-    /// The characters from the last to the first.
+    /// The characters, or the bytes, from the last to the first.
     Reverse,
     /// In single quotes, those inside with a backslash.
     Quote,
@@ -55,7 +57,14 @@ enum Replace {
 impl Kernel for Replace {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let (mut table, mut key) = (Memo::new(), String::new());
-        Rows::of(arguments)?.texts(|row, out| {
+        let rows = Rows::of(arguments)?;
+        if *self == Replace::Reverse && rows.len() > 0 && rows.row(0).is_binary(0) {
+            return rows.bytes(|row, out| {
+                out.extend(row.bytes(0).iter().rev());
+                Ok(true)
+            });
+        }
+        rows.texts(|row, out| {
             let text = row.text(0);
             match self {
                 Replace::Text if row.text(1).is_empty() => out.push_str(text),

@@ -5,7 +5,7 @@ use arrow::datatypes::DataType;
 use millstream_core::Result;
 
 use super::super::rows::{Row, Rows};
-use super::super::{Arguments, Call, Functions, Kernel, Typed, scalar};
+use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, scalar};
 use super::{strict, text_or_bytes};
 
 pub(super) fn register(functions: &mut Functions) {
@@ -36,6 +36,10 @@ fn slice(name: &'static str, slice: Slice, arguments: Vec<Typed>) -> Typed {
 
 fn overlay(call: &Call<'_>) -> Result<Typed> {
     call.arity(3..=4)?;
+    let (first, second) = (&call.value(0)?.data_type, &call.value(1)?.data_type);
+    if matches!((first, second), (DataType::Binary, DataType::Utf8) | (DataType::Utf8, DataType::Binary)) {
+        return Err(faults::different_types(call.name, &[first, second]));
+    }
     let (input, replacement) = super::same_text_or_bytes(call, 0, 1)?;
     let mut arguments = vec![input, replacement, call.int(2)?];
     if call.len() == 4 {

@@ -5,32 +5,38 @@ use arrow::datatypes::DataType;
 use millstream_core::{Error, Result};
 
 use super::super::rows::Rows;
-use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, scalar};
+use super::super::{Arguments, Call, Functions, Kernel, Typed, cast, faults, scalar};
 use super::text_or_bytes;
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("is_valid_utf8", |call| {
         call.arity(1..=1)?;
-        Ok(scalar("is_valid_utf8", Utf8::IsValid, vec![text_or_bytes(call, 0)?], DataType::Boolean, true))
+        Ok(scalar("is_valid_utf8", Utf8::IsValid, vec![bytes(call)?], DataType::Boolean, true))
     });
     functions.add("make_valid_utf8", |call| {
         call.arity(1..=1)?;
-        Ok(scalar("make_valid_utf8", Utf8::MakeValid, vec![text_or_bytes(call, 0)?], DataType::Utf8, true))
+        Ok(scalar("make_valid_utf8", Utf8::MakeValid, vec![bytes(call)?], DataType::Utf8, true))
     });
     functions.add("validate_utf8", |call| {
         call.arity(1..=1)?;
-        Ok(scalar("validate_utf8", Utf8::Validate, vec![text_or_bytes(call, 0)?], DataType::Utf8, true))
+        Ok(scalar("validate_utf8", Utf8::Validate, vec![bytes(call)?], DataType::Utf8, true))
     });
     functions.add("try_validate_utf8", |call| {
         call.arity(1..=1)?;
-        Ok(scalar("try_validate_utf8", Utf8::TryValidate, vec![text_or_bytes(call, 0)?], DataType::Utf8, true))
+        Ok(scalar("try_validate_utf8", Utf8::TryValidate, vec![bytes(call)?], DataType::Utf8, true))
     });
     functions.add("collate", collate);
     functions.add("collation", |call| {
         call.arity(1..=1)?;
-        call.string(0)?;
+        call.exactly(0, &[DataType::Utf8])?;
         Ok(Typed::text("SYSTEM.BUILTIN.UTF8_BINARY"))
     });
+}
+
+/// The argument before it became text: a cast of bytes to text does not keep what is no UTF-8.
+fn bytes(call: &Call<'_>) -> Result<Typed> {
+    let value = text_or_bytes(call, 0)?;
+    Ok(cast::bytes_of_text(&value).unwrap_or(value))
 }
 
 /// Text is compared by its bytes; that is the only collation.

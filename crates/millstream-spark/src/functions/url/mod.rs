@@ -20,7 +20,7 @@ pub(super) fn register(functions: &mut Functions) {
 
 fn parse(call: &Call<'_>, name: &'static str, fails: bool) -> Result<Typed> {
     call.arity(2..=3)?;
-    let arguments = (0..call.len()).map(|index| call.string(index)).collect::<Result<Vec<_>>>()?;
+    let arguments = (0..call.len()).map(|index| call.exactly(index, &[DataType::Utf8])).collect::<Result<Vec<_>>>()?;
     Ok(scalar(name, ParseUrl { fails }, arguments, DataType::Utf8, true))
 }
 
@@ -38,6 +38,10 @@ struct ParseUrl {
 impl Kernel for ParseUrl {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         Rows::of(arguments)?.texts(|row, out| {
+            // Only a query has keys; nothing else is looked at then.
+            if row.len() > 2 && row.text(1) != "QUERY" {
+                return Ok(false);
+            }
             let Some(uri) = Uri::parse(row.text(0)) else {
                 return if self.fails { Err(invalid(row.text(0))) } else { Ok(false) };
             };
@@ -49,7 +53,7 @@ impl Kernel for ParseUrl {
 fn part(uri: &Uri<'_>, row: Row<'_>, out: &mut String) -> Option<()> {
     let name = row.text(1);
     if row.len() > 2 {
-        let query = uri.query.filter(|_| name == "QUERY")?;
+        let query = uri.query?;
         let value = query.split('&').find_map(|pair| pair.strip_prefix(row.text(2))?.strip_prefix('='))?;
         out.push_str(value);
         return Some(());

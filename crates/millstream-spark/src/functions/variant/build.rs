@@ -13,7 +13,7 @@ use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, scalar};
 use super::get::{Cast, Column};
 use super::object::{Failure, append, is_convertible};
 use super::path::Path;
-use super::schema::schema_of;
+use super::schema::{Schema, schema_of};
 use super::{Parts, is_variant, malformed};
 use crate::types::{self, VARIANT, ddl_type};
 use millstream_core::json::{self, Cursor, Syntax};
@@ -35,7 +35,9 @@ pub(super) fn register(functions: &mut Functions) {
     });
     functions.add("schema_of_variant", |call| {
         call.arity(1..=1)?;
-        Ok(scalar("schema_of_variant", SchemaOfVariant, vec![variant(call)?], DataType::Utf8, true))
+        let variant = variant(call)?;
+        let nullable = variant.nullable;
+        Ok(scalar("schema_of_variant", SchemaOfVariant, vec![variant], DataType::Utf8, nullable))
     });
     functions.add("to_variant_object", to_variant_object);
 }
@@ -50,7 +52,7 @@ fn field() -> Field {
 }
 
 /// The first argument, which must be a variant.
-pub(super) fn variant(call: &Call<'_>) -> Result<Typed> {
+pub(in crate::functions) fn variant(call: &Call<'_>) -> Result<Typed> {
     let value = call.value(0)?;
     if is_variant(&value.to_field("value")) {
         return Ok(value.clone());
@@ -74,7 +76,7 @@ pub(in crate::functions) fn fault(fault: Fault) -> Error {
 
 fn parse_json(call: &Call<'_>, name: &'static str, fails: bool) -> Result<Typed> {
     call.arity(1..=1)?;
-    let text = call.string(0)?;
+    let text = call.exactly(0, &[DataType::Utf8])?;
     let nullable = !fails || text.nullable;
     Ok(scalar(name, ParseJson { fails }, vec![text], types::variant(), nullable).with_metadata(metadata()))
 }
@@ -124,10 +126,28 @@ impl Kernel for ParseJson {
     }
 }
 
+/// The types of the variants of a column that are not null.
+///
+/// # Errors
+/// `MALFORMED_VARIANT`.
+pub(in crate::functions) fn schemas(variants: &ArrayRef, mut each: impl FnMut(Schema)) -> Result<()> {
+    let parts = Parts::of(variants)?;
+    for row in (0..variants.len()).filter(|row| variants.is_valid(*row)) {
+        each(schema_of(parts.get(row)).ok_or_else(malformed)?);
+    }
+    Ok(())
+}
+
+/// A type that is named by a constant: one type, or the columns of a struct.
+fn target(call: &Call<'_>, index: usize) -> Result<Field> {
+    let Some(text) = call.constant_text(index)? else { return formats::schema(call, index) };
+    crate::types::parse_field_type(&text).or_else(|error| formats::schema(call, index).map_err(|_| error))
+}
+
 /// `variant_get(variant, path[, type])`
 fn variant_get(call: &Call<'_>, name: &'static str, fails: bool) -> Result<Typed> {
     call.arity(2..=3)?;
-    let to = if call.len() == 3 { formats::schema(call, 2)? } else { field() };
+    let to = if call.len() == 3 { target(call, 2)? } else { field() };
     let to = formats::nullable(&to).with_name("value");
     if !is_convertible(to.data_type()) {
         let message = format!("a variant cannot be cast to \"{}\"", ddl_type(to.data_type()));
@@ -196,7 +216,7 @@ impl Kernel for SchemaOfVariant {
         let variants = arguments.array(0)?;
         let parts = Parts::of(&variants)?;
         Rows::of(arguments)?.texts(|row, out| {
-            schema_of(parts.get(row.at())).ok_or_else(malformed)?.write(out);
+            out.push_str(&schema_of(parts.get(row.at())).ok_or_else(malformed)?.to_string());
             Ok(true)
         })
     }

@@ -16,9 +16,11 @@ use super::{Functions, faults};
 
 pub(super) use build::fault;
 
+pub(in crate::functions) use build::{schemas, variant};
 pub use explode::variant_explode_values;
 pub(crate) use json::write_json;
 pub(crate) use millstream_core::variant::is_variant;
+pub(in crate::functions) use schema::Schema;
 
 pub(super) fn register(functions: &mut Functions) {
     build::register(functions);

@@ -1,15 +1,16 @@
 //! `schema_of_variant`: the type of a variant, with what its elements have in common.
 
-use millstream_core::variant::{Value, Variant};
-
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt;
+
+use millstream_core::variant::{Value, Variant};
+use serde_json::json;
 
 use crate::types::quote;
 
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Schema {
+pub(in crate::functions) enum Schema {
     Void,
     Atom(&'static str),
     Decimal(i64, i64),
@@ -50,8 +51,7 @@ pub(super) fn schema_of(variant: Variant<'_>) -> Option<Schema> {
     })
 }
 
-/// The type that values of both have in common.
-pub(super) fn merge(one: Schema, other: Schema) -> Schema {
+fn merge(one: Schema, other: Schema) -> Schema {
     match (one, other) {
         (Schema::Void, schema) | (schema, Schema::Void) => schema,
         (one, other) if one == other => one,
@@ -91,34 +91,95 @@ fn wider(one: (i64, i64), other: (i64, i64)) -> Schema {
     if whole + scale > 38 { Schema::Atom("DOUBLE") } else { Schema::Decimal(whole + scale, scale) }
 }
 
+/// The names of the types that have no parts.
+const ATOMS: [&str; 10] = ["BOOLEAN", "BIGINT", "DOUBLE", "FLOAT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BINARY", "STRING", "TIME"];
+
 impl Schema {
-    /// Appends the type as Spark writes it: `OBJECT<a: ARRAY<BIGINT>>`.
-    pub(super) fn write(&self, out: &mut String) {
+    /// The type that values of both have in common.
+    pub(in crate::functions) fn merged(self, other: Schema) -> Schema {
+        merge(self, other)
+    }
+
+    /// The type as JSON, which checkpoints keep.
+    pub(in crate::functions) fn to_json(&self) -> serde_json::Value {
         match self {
-            Schema::Void => out.push_str("VOID"),
-            Schema::Atom(name) => out.push_str(name),
-            Schema::Decimal(precision, scale) => {
-                // Writing to a string does not fail.
-                let _ = write!(out, "DECIMAL({precision},{scale})");
+            Schema::Void => json!("void"),
+            Schema::Variant => json!("variant"),
+            Schema::Atom(name) => json!(name),
+            Schema::Decimal(precision, scale) => json!([precision, scale]),
+            Schema::Array(element) => json!([element.to_json()]),
+            Schema::Object(fields) => fields.iter().map(|(name, schema)| (name.clone(), schema.to_json())).collect(),
+        }
+    }
+
+    /// What [`Schema::to_json`] wrote.
+    pub(in crate::functions) fn from_json(json: &serde_json::Value) -> Option<Schema> {
+        use serde_json::Value;
+        Some(match json {
+            Value::String(name) => match name.as_str() {
+                "void" => Schema::Void,
+                "variant" => Schema::Variant,
+                name => Schema::Atom(ATOMS.into_iter().find(|atom| *atom == name)?),
+            },
+            Value::Array(parts) => match parts.as_slice() {
+                [element] => Schema::Array(Box::new(Schema::from_json(element)?)),
+                [precision, scale] => Schema::Decimal(precision.as_i64()?, scale.as_i64()?),
+                _ => return None,
+            },
+            Value::Object(fields) => {
+                let fields = fields.iter().map(|(name, schema)| Some((name.clone(), Schema::from_json(schema)?)));
+                Schema::Object(fields.collect::<Option<_>>()?)
             }
-            Schema::Array(element) => {
-                out.push_str("ARRAY<");
-                element.write(out);
-                out.push('>');
+            _ => return None,
+        })
+    }
+
+    /// Bytes of memory, about.
+    pub(in crate::functions) fn size(&self) -> usize {
+        size_of::<Schema>()
+            + match self {
+                Schema::Array(element) => element.size(),
+                Schema::Object(fields) => fields.iter().map(|(name, schema)| name.len() + schema.size()).sum(),
+                _ => 0,
             }
+    }
+}
+
+/// The type as Spark writes it: `OBJECT<a: ARRAY<BIGINT>>`.
+impl fmt::Display for Schema {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Schema::Void => out.write_str("VOID"),
+            Schema::Atom(name) => out.write_str(name),
+            Schema::Decimal(precision, scale) => write!(out, "DECIMAL({precision},{scale})"),
+            Schema::Array(element) => write!(out, "ARRAY<{element}>"),
             Schema::Object(fields) => {
-                out.push_str("OBJECT<");
+                out.write_str("OBJECT<")?;
                 for (number, (name, schema)) in fields.iter().enumerate() {
-                    if number > 0 {
-                        out.push_str(", ");
-                    }
-                    out.push_str(&quote(name));
-                    out.push_str(": ");
-                    schema.write(out);
+                    let comma = if number > 0 { ", " } else { "" };
+                    write!(out, "{comma}{}: {schema}", quote(name))?;
                 }
-                out.push('>');
+                out.write_str(">")
             }
-            Schema::Variant => out.push_str("VARIANT"),
+            Schema::Variant => out.write_str("VARIANT"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_survives_its_json() {
+        let object = Schema::Object(BTreeMap::from([("a".to_owned(), Schema::Atom("BIGINT")), ("b c".to_owned(), Schema::Void)]));
+        let schemas =
+            [Schema::Variant, Schema::Decimal(5, 2), Schema::Array(Box::new(Schema::Decimal(3, 1))), Schema::Array(Box::new(object))];
+        for schema in schemas {
+            assert_eq!(Schema::from_json(&schema.to_json()), Some(schema.clone()), "{schema}");
+        }
+        for other in ["\"NOPE\"", "1", "[1, 2, 3]", "{\"a\": null}"] {
+            assert_eq!(Schema::from_json(&serde_json::from_str(other).unwrap()), None, "{other}");
         }
     }
 }

@@ -39,7 +39,7 @@ fn from_xml(call: &Call<'_>) -> Result<Typed> {
     check_corrupt_record(schema.data_type(), &options.corrupt_record)?;
     let field = formats::nullable(&schema).with_name("value");
     let (data_type, metadata) = (field.data_type().clone(), field.metadata().clone());
-    Ok(scalar("from_xml", FromXml { field, options }, vec![call.string(0)?], data_type, true).with_metadata(metadata))
+    Ok(scalar("from_xml", FromXml { field, options }, vec![call.exactly(0, &[DataType::Utf8])?], data_type, true).with_metadata(metadata))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -98,8 +98,7 @@ fn to_xml(call: &Call<'_>) -> Result<Typed> {
     if !matches!(value.data_type, DataType::Struct(_)) {
         return Err(faults::unexpected_type("to_xml", 0, "\"STRUCT\" or \"VARIANT\"", &value.data_type));
     }
-    let nullable = value.nullable;
-    Ok(scalar("to_xml", ToXml { field: value.to_field("value"), style }, vec![value.clone()], DataType::Utf8, nullable))
+    Ok(scalar("to_xml", ToXml { field: value.to_field("value"), style }, vec![value.clone()], DataType::Utf8, true))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

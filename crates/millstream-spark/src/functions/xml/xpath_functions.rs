@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ListBuilder, StringBuilder};
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};
-use millstream_core::{Error, Result};
+use millstream_core::{Error, ErrorKind, Result};
 
 use super::super::rows::{Memo, Row, Rows};
 use super::super::{Arguments, Call, Functions, Kernel, Typed, coercion, faults, scalar};
@@ -48,7 +48,7 @@ fn build(call: &Call<'_>) -> Result<Typed> {
     let Some((name, want)) = FUNCTIONS.into_iter().find(|(name, _)| *name == call.name) else {
         return Err(faults::unresolved_routine(call.name));
     };
-    let (xml, path) = (call.string(0)?, call.string(1)?);
+    let (xml, path) = (call.exactly(0, &[DataType::Utf8])?, call.exactly(1, &[DataType::Utf8])?);
     if coercion::constant_of(&path).is_none() {
         return Err(faults::not_foldable(name, 1));
     }
@@ -97,11 +97,11 @@ impl Finder {
 }
 
 fn bad_path(name: &str, path: &str, what: &str) -> Error {
-    faults::row("RuntimeException", "XX000", format!("`{name}` cannot read the path '{path}': {what}"))
+    Error::new(ErrorKind::BadRecord, "RuntimeException", format!("`{name}` cannot read the path '{path}': {what}"))
 }
 
 fn bad_document(name: &str, what: &str) -> Error {
-    faults::row("RuntimeException", "XX000", format!("`{name}` cannot read the XML: {what}"))
+    Error::new(ErrorKind::BadRecord, "RuntimeException", format!("`{name}` cannot read the XML: {what}"))
 }
 
 impl Kernel for Find {

@@ -25,6 +25,7 @@ use crate::connect::analyze::refuse_streaming;
 use crate::connect::catalog::TableName;
 use crate::connect::errors::{incomplete, unsupported};
 use crate::connect::execute::named_plan;
+use crate::connect::foreign::{self, Use};
 use crate::python::{DataSourceClass, PythonSink};
 use files::FORMATS;
 
@@ -176,7 +177,7 @@ pub(in crate::connect) async fn save(session: &Session, mut write: Write, path: 
         return save_python(session, write, class, path).await;
     }
     let registry = session.engine.registry();
-    registry.sink(&write.format)?;
+    registry.sink(&write.format).map_err(|error| foreign::refused(&write.format, Use::Write, error))?;
     if matches!(write.format.as_str(), "noop" | "console") {
         let sink = open(session, &write, None).await?;
         let plan = named_plan(write.analyzed, session.settings().case_sensitive)?;
@@ -184,6 +185,9 @@ pub(in crate::connect) async fn save(session: &Session, mut write: Write, path: 
     }
     if write.format == "kafka" {
         return save_kafka(session, write).await;
+    }
+    if matches!(write.format.as_str(), "csv" | "json") {
+        write.analyzed = write.analyzed.with_intervals_as_text(&session.settings())?;
     }
     let path = match path {
         Some(path) if !path.is_empty() => path,

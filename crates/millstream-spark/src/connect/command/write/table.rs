@@ -183,7 +183,10 @@ async fn fill(
     match write.format.as_str() {
         "delta" => save_delta(session, write, &location).await?,
         format if files::FORMATS.contains(&format) => files::save(session, write, &location).await?,
-        format => return Err(unsupported(&format!("tables of format {format}"))),
+        format => {
+            session.engine.registry().sink(format)?;
+            return Err(unsupported(&format!("tables of format {format}")));
+        }
     }
     warehouse.record(name, &kept).await
 }

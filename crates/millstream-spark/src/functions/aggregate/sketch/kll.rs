@@ -53,7 +53,7 @@ fn size(call: &Call<'_>) -> Result<Option<u16>> {
         Ok(size) if k >= LEAST_K => Ok(Some(size)),
         _ => {
             let message = format!("the `k` of `{}` must be between {LEAST_K} and {}, not {k}", call.name, u16::MAX);
-            Err(faults::row("KLL_SKETCH_K_OUT_OF_RANGE", "22003", message))
+            Err(faults::mismatch("TYPE_CHECK_FAILURE_WITH_HINT", message))
         }
     }
 }
@@ -85,10 +85,19 @@ struct Building<T: Numbers> {
     kind: PhantomData<T>,
 }
 
+impl<T: Numbers> Building<T> {
+    /// Takes in the sketch of a row.
+    fn unite(&mut self, image: &[u8]) -> Result<()> {
+        let other = KLL.read(self.name, KllSketch::from_bytes(image))?;
+        self.sketch.get_or_insert_with(|| KllSketch::new(other.k())).merge(&other);
+        Ok(())
+    }
+}
+
 impl<T: Numbers> Sketch for Building<T> {
     fn update(&mut self, values: &[ArrayRef]) -> Result<()> {
         if self.images {
-            return each(values, |image| self.merge(image));
+            return each(values, |image| self.unite(image));
         }
         let numbers = values.first().and_then(|values| values.as_primitive_opt::<T::Arrow>());
         let numbers = numbers.ok_or_else(|| Error::internal("the numbers of a sketch are of another type"))?;
@@ -98,9 +107,13 @@ impl<T: Numbers> Sketch for Building<T> {
         Ok(())
     }
 
+    /// The first state is taken as it is where the sketch has no size of its own; merging it would turn it round.
     fn merge(&mut self, state: &[u8]) -> Result<()> {
         let other = KLL.read(self.name, KllSketch::from_bytes(state))?;
-        self.sketch.get_or_insert_with(|| KllSketch::new(other.k())).merge(&other);
+        match &mut self.sketch {
+            Some(sketch) => sketch.merge(&other),
+            None => self.sketch = Some(other),
+        }
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use millstream_core::Result;
+use millstream_core::{Error, ErrorKind, Result};
 
 use super::{Aggregates, Clauses, Keys, Sketch, SketchFunction, constant_int, each, key, sketch};
 use crate::functions::sketch::theta::{Intersection, ThetaBuilder, ThetaSketch, Union};
@@ -148,6 +148,14 @@ impl Sketch for Intersection {
 
     fn state(&self) -> Result<Vec<u8>> {
         Ok(self.result().map(ThetaSketch::to_bytes).unwrap_or_default())
+    }
+
+    /// # Errors
+    /// The library's, which has no name in Spark: what no sketch was added to would be all values there are.
+    fn finish(&self) -> Result<Vec<u8>> {
+        let message = "`theta_intersection_agg` had no sketch to intersect: add a sketch of no values to get an empty one";
+        let nothing = || Error::new(ErrorKind::BadRecord, "SparkException", message);
+        self.result().map(ThetaSketch::to_bytes).ok_or_else(nothing)
     }
 
     fn size(&self) -> usize {

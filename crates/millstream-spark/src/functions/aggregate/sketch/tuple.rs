@@ -9,6 +9,7 @@ use millstream_core::{Error, Result};
 
 use super::{Aggregates, Clauses, Keys, Sketch, SketchFunction, each, key, sketch};
 use crate::functions::cast::implicit;
+use crate::functions::coercion::is_numeric;
 use crate::functions::sketch::tuple::{
     Doubles, Integers, Intersection, Mode, Native, Number, Numbers, Table, TupleSketch, Union, mode, size,
 };
@@ -30,8 +31,16 @@ pub(super) fn register(aggregates: &mut Aggregates) {
 
 fn build<T: Numbers>(call: &Call<'_>, clauses: &Clauses, name: &'static str, allowed: &[DataType]) -> Result<Typed> {
     call.arity(2..=4)?;
-    let key = key(call, 0)?;
-    let summary = implicit(call.exactly(1, allowed)?, &T::Arrow::DATA_TYPE, call.settings)?;
+    let key = match key(call, 0) {
+        // What is no key is cast to one: other numbers to doubles, the rest to text.
+        Err(_) if is_numeric(&call.value(0)?.data_type) => call.double(0)?,
+        Err(_) => call.string(0)?,
+        Ok(key) => key,
+    };
+    let summary = match call.exactly(1, allowed) {
+        Ok(summary) => implicit(summary, &T::Arrow::DATA_TYPE, call.settings)?,
+        Err(_) => call.coerced(1, &T::Arrow::DATA_TYPE)?,
+    };
     let function = Build::<T> { name, lg_entries: entries(call, 2)?, mode: chosen_mode(call, 3)?, kind: PhantomData };
     Ok(sketch(name, function, vec![key, summary], clauses))
 }

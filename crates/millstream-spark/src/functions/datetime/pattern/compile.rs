@@ -25,16 +25,19 @@ pub(super) fn compile(pattern: &str, to_be_used_for: Use) -> Result<Vec<Item>> {
         let mut builder = Builder { frames: vec![Frame::default()], years_of_era: has_era(pattern) };
         match to_be_used_for {
             Use::Formatting => builder.append(pattern)?,
-            Use::Parsing => builder.append_with_fractions(pattern)?,
+            Use::Parsing | Use::ParsingAnew => builder.append_with_fractions(pattern)?,
         }
         Ok(builder.finish())
     });
-    items.map_err(|refusal| describe(pattern, &refusal))
+    items.map_err(|refusal| {
+        let refusal = if to_be_used_for == Use::ParsingAnew { Refusal::Malformed } else { refusal };
+        describe(pattern, &refusal, to_be_used_for)
+    })
 }
 
 /// The error of a refusal: patterns that older Sparks took have a condition of their own.
-fn describe(pattern: &str, refusal: &Refusal) -> Error {
-    if older_sparks_took(pattern) {
+fn describe(pattern: &str, refusal: &Refusal, to_be_used_for: Use) -> Error {
+    if to_be_used_for != Use::ParsingAnew && older_sparks_took(pattern) {
         return Error::invalid(
             "INCONSISTENT_BEHAVIOR_CROSS_VERSION.DATETIME_PATTERN_RECOGNITION",
             format!("the datetime pattern '{pattern}' is not recognised since Spark 3.0: write it by Spark's datetime patterns"),
@@ -99,7 +102,7 @@ fn check(pattern: &str, to_be_used_for: Use) -> std::result::Result<(), Refusal>
         if let Some(letter) = part.chars().find(|letter| "YWwuec".contains(*letter)) {
             return Err(Refusal::WeekBased(letter));
         }
-        let illegal = if to_be_used_for == Use::Parsing { "ABnNpEFqQ" } else { "ABnNp" };
+        let illegal = if to_be_used_for != Use::Formatting { "ABnNpEFqQ" } else { "ABnNp" };
         if let Some(letter) = part.chars().find(|letter| illegal.contains(*letter)) {
             return Err(Refusal::IllegalCharacter(letter));
         }

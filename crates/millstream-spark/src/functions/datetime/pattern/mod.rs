@@ -28,6 +28,8 @@ pub(crate) enum Use {
     Formatting,
     /// A text is read as a time.
     Parsing,
+    /// A text is read as a type that no Spark before 3.0 had, so that there is no older behaviour to warn of.
+    ParsingAnew,
 }
 
 /// A compiled pattern.

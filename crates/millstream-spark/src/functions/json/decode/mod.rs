@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, BooleanBufferBuilder, StructArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Fields};
 use millstream_core::json::{Cursor, Fault};
-use millstream_core::{Error, Result};
+use millstream_core::{Error, ErrorKind, Result};
 
 use super::super::formats::{Mode, malformed};
 use super::super::rows::internal;
@@ -95,6 +95,15 @@ impl<'o> Decoder<'o> {
             Root::Object { .. } => Err(cursor.fault("the record is no object")),
             Root::Value(column) => value(column, first, &mut cursor, &mut self.conversion),
         });
+        if let (Ok(()), Some((start, end, kind @ ("float" | "double"))), Mode::FailFast) =
+            (&read, self.conversion.problem, self.options.mode)
+            && let Some(shown) = text.get(start..end).filter(|shown| shown.starts_with('"'))
+        {
+            let shown: String = shown.chars().take(60).collect();
+            let message = format!("{shown} at byte {start} is no {kind} and the mode is FAILFAST: PERMISSIVE gives nulls");
+            let condition = "MALFORMED_RECORD_IN_PARSING.CANNOT_PARSE_STRING_AS_DATATYPE";
+            return Err(Error::new(ErrorKind::BadRecord, condition, message).with_sqlstate("22023"));
+        }
         let fault = match (read, self.conversion.problem) {
             (Ok(()), None) => None,
             (Ok(()), Some((start, end, kind))) => {

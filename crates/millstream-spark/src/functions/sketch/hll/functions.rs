@@ -12,7 +12,9 @@ use crate::functions::{Arguments, Call, Functions, Kernel, Typed, downcast, faul
 pub(in super::super) fn register(functions: &mut Functions) {
     functions.add("hll_sketch_estimate", |call| {
         call.arity(1..=1)?;
-        Ok(scalar("hll_sketch_estimate", Estimate, vec![call.exactly(0, &[DataType::Binary])?], DataType::Int64, true))
+        let sketch = call.exactly(0, &[DataType::Binary])?;
+        let nullable = sketch.nullable;
+        Ok(scalar("hll_sketch_estimate", Estimate, vec![sketch], DataType::Int64, nullable))
     });
     functions.add("hll_union", union);
 }
@@ -20,13 +22,9 @@ pub(in super::super) fn register(functions: &mut Functions) {
 fn union(call: &Call<'_>) -> Result<Typed> {
     call.arity(2..=3)?;
     let different = if call.len() == 3 { call.exactly(2, &[DataType::Boolean])? } else { Typed::literal(false.into()) };
-    Ok(scalar(
-        "hll_union",
-        Union,
-        vec![call.exactly(0, &[DataType::Binary])?, call.exactly(1, &[DataType::Binary])?, different],
-        DataType::Binary,
-        true,
-    ))
+    let arguments = vec![call.exactly(0, &[DataType::Binary])?, call.exactly(1, &[DataType::Binary])?, different];
+    let nullable = arguments.iter().any(|argument| argument.nullable);
+    Ok(scalar("hll_union", Union, arguments, DataType::Binary, nullable))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -33,12 +33,12 @@ impl<T: Item> KllSketch<T> {
             ("Capacity Items", capacity.to_string()),
             ("Retained Items", retained.to_string()),
             ("Free Space", (capacity - retained).to_string()),
-            ("ReadOnly", "true(Format)".to_owned()),
+            ("ReadOnly", "false".to_owned()),
             ("Updatable Storage Bytes", full(capacity, levels + 1).to_string()),
             ("Compact Storage Bytes", compact.to_string()),
             ("Min Item", low),
         ];
-        let mut out = format!("\n### KllDirectCompact{}Sketch Summary:\n", T::WORD);
+        let mut out = format!("\n### KllKll{}Sketch Summary:\n", T::WORD);
         for (name, value) in lines.iter().chain([&("Max Item", high)]) {
             let _ = writeln!(out, "   {name:<23}: {value}");
         }

@@ -12,7 +12,9 @@ use crate::functions::{Arguments, Call, Functions, Kernel, Typed, scalar};
 pub(in super::super) fn register(functions: &mut Functions) {
     functions.add("theta_sketch_estimate", |call| {
         call.arity(1..=1)?;
-        Ok(scalar("theta_sketch_estimate", Estimate, vec![call.exactly(0, &[DataType::Binary])?], DataType::Int64, true))
+        let sketch = call.exactly(0, &[DataType::Binary])?;
+        let nullable = sketch.nullable;
+        Ok(scalar("theta_sketch_estimate", Estimate, vec![sketch], DataType::Int64, nullable))
     });
     functions.add("theta_union", |call| {
         call.arity(2..=3)?;
@@ -29,7 +31,8 @@ fn both(call: &Call<'_>, name: &'static str, how: Combine) -> Result<Typed> {
 }
 
 fn combined(name: &'static str, how: Combine, arguments: Vec<Typed>) -> Typed {
-    scalar(name, how, arguments, DataType::Binary, true)
+    let nullable = arguments.iter().any(|argument| argument.nullable);
+    scalar(name, how, arguments, DataType::Binary, nullable)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

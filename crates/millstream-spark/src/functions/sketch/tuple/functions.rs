@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Float64Type};
-use millstream_core::Result;
+use millstream_core::{Error, Result};
 
 use super::super::{DEFAULT_LG_ENTRIES, THETA, TUPLE, lg_entries};
 use super::operations::difference;
@@ -98,11 +98,12 @@ fn build<T: Numbers>(call: &Call<'_>) -> Result<Typed> {
 /// The constant logarithm of a number of entries.
 ///
 /// # Errors
-/// `DATATYPE_MISMATCH.NON_FOLDABLE_INPUT`, `DATATYPE_MISMATCH.UNEXPECTED_NULL`, `SKETCH_INVALID_LG_NOM_ENTRIES`.
+/// `DATATYPE_MISMATCH.NON_FOLDABLE_INPUT`, `DATATYPE_MISMATCH.UNEXPECTED_NULL`, `DATATYPE_MISMATCH.TYPE_CHECK_FAILURE_WITH_HINT` when it is
+/// out of range.
 pub(crate) fn size(call: &Call<'_>, index: usize) -> Result<Typed> {
     let size = call.exactly(index, &[DataType::Int32])?;
     match coercion::constant_of(&size) {
-        Some(datafusion::scalar::ScalarValue::Int32(Some(lg))) => lg_entries(call.name, lg).map(|_| size),
+        Some(datafusion::scalar::ScalarValue::Int32(Some(lg))) => lg_entries(call.name, lg).map(|_| size).map_err(refused),
         Some(_) => Err(faults::mismatch("UNEXPECTED_NULL", format!("`lgNomEntries` of `{}` must not be null", call.name))),
         None => Err(faults::not_foldable(call.name, index)),
     }
@@ -111,12 +112,18 @@ pub(crate) fn size(call: &Call<'_>, index: usize) -> Result<Typed> {
 /// The constant mode.
 ///
 /// # Errors
-/// `DATATYPE_MISMATCH.NON_FOLDABLE_INPUT`, `DATATYPE_MISMATCH.UNEXPECTED_NULL`, `TUPLE_INVALID_SKETCH_MODE`.
+/// `DATATYPE_MISMATCH.NON_FOLDABLE_INPUT`, `DATATYPE_MISMATCH.UNEXPECTED_NULL`, `DATATYPE_MISMATCH.TYPE_CHECK_FAILURE_WITH_HINT` when there is
+/// no such mode.
 pub(crate) fn mode(call: &Call<'_>, index: usize) -> Result<Mode> {
     match call.constant_text(index)? {
-        Some(name) => Mode::of(call.name, &name),
+        Some(name) => Mode::of(call.name, &name).map_err(refused),
         None => Err(faults::mismatch("UNEXPECTED_NULL", format!("the mode of `{}` must not be null", call.name))),
     }
+}
+
+/// A constant that is out of range fails the check of types.
+fn refused(error: Error) -> Error {
+    faults::mismatch("TYPE_CHECK_FAILURE_WITH_HINT", error.message())
 }
 
 impl<T: Numbers> Of<T> {

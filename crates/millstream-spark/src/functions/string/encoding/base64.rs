@@ -13,6 +13,17 @@ pub(in super::super::super) fn base64(bytes: &[u8], out: &mut String) {
     }
 }
 
+/// Appends bytes as base64 in lines of 76 characters: Java's MIME encoder.
+pub(super) fn base64_lines(bytes: &[u8], out: &mut String) {
+    const BYTES_OF_A_LINE: usize = 57;
+    for (number, line) in bytes.chunks(BYTES_OF_A_LINE).enumerate() {
+        if number > 0 {
+            out.push_str("\r\n");
+        }
+        base64(line, out);
+    }
+}
+
 fn value(byte: u8) -> Option<u32> {
     let value = match byte {
         b'A'..=b'Z' => byte - b'A',
