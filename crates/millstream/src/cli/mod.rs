@@ -95,12 +95,22 @@ fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Stack of the runtime's threads, bytes: plans of clients nest. Memory is used only as far as they do.
-const STACK: usize = 16 << 20;
+/// Stack of every thread that plans, bytes: plans nest as deep as queries do, 20,000 terms of an `OR` for one. Memory is used only as far as
+/// they do.
+const STACK: usize = 256 << 20;
 
 /// Runs the command and turns its outcome into an exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    let main = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK).spawn(move || command(cli));
+    match main {
+        // A panic has been told by its hook.
+        Ok(main) => main.join().unwrap_or(ExitCode::from(ErrorKind::Internal.exit_code())),
+        Err(error) => fail(&Error::internal("cannot start a thread").caused_by(error)),
+    }
+}
+
+fn command(cli: Cli) -> ExitCode {
     if let Err(error) = set_up_logging(&cli.log, cli.log_json).and_then(|()| millstream::drill::arm_from_environment()) {
         return fail(&error);
     }

@@ -21,7 +21,7 @@ pub(crate) struct Bars {
 struct Line {
     bar: ProgressBar,
     rows: u64,
-    files: u64,
+    splits: u64,
     quarantined: u64,
 }
 
@@ -40,7 +40,7 @@ impl Bars {
             }
             bar.set_prefix(flow.to_owned());
             bar.enable_steady_tick(Duration::from_millis(120));
-            Line { bar, rows: 0, files: 0, quarantined: 0 }
+            Line { bar, rows: 0, splits: 0, quarantined: 0 }
         });
         show(line);
     }
@@ -52,13 +52,13 @@ impl Reporter for Bars {
             PipelineEvent::Started { flow } => self.with_line(flow, |line| line.bar.set_message("started")),
             PipelineEvent::Progress { flow, progress } => self.with_line(flow, |line| {
                 line.rows += progress.num_input_rows;
-                line.files += progress.millstream.splits;
+                line.splits += progress.millstream.splits;
                 line.quarantined += progress.millstream.quarantined;
                 let mut message = format!(
-                    "batch {}  {} rows  {} files  {}/s",
+                    "batch {}  {} rows  {} splits  {}/s",
                     progress.batch_id,
                     grouped(line.rows),
-                    grouped(line.files),
+                    grouped(line.splits),
                     grouped(progress.processed_rows_per_second as u64)
                 );
                 if line.quarantined > 0 {
@@ -105,7 +105,7 @@ impl Reporter for Bars {
 fn closing_table(summary: &RunSummary) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
-    table.set_header(["flow", "table", "status", "rows in", "rows out", "files", "late", "quarantined", "batches", "seconds"]);
+    table.set_header(["flow", "table", "status", "rows in", "rows out", "splits", "late", "quarantined", "batches", "seconds"]);
     for flow in &summary.flows {
         table.add_row(row(flow));
     }
