@@ -48,14 +48,15 @@ pub fn check(violations: &mut Vec<String>) -> Outcome {
     Ok(())
 }
 
-/// Whether a test exists: `path/of/file.rs::function`, or `conformance:area.case`. Keeps the texts of files.
+/// Whether a test exists: `path/of/file.rs::function` (of a script `.py`, too), or `conformance:area.case`. Keeps the texts of files.
 fn exists(test: &str, sources: &mut BTreeMap<String, String>) -> bool {
     let (path, definition) = if let Some(name) = test.strip_prefix("conformance:") {
         let Some((area, case)) = name.split_once('.') else { return false };
         (format!("tests/conformance/cases/{area}.py"), format!("def {case}("))
     } else {
         let Some((path, function)) = test.split_once("::") else { return false };
-        (path.to_owned(), format!("fn {function}("))
+        let keyword = if path.ends_with(".py") { "def" } else { "fn" };
+        (path.to_owned(), format!("{keyword} {function}("))
     };
     let text = sources.entry(path).or_insert_with_key(|path| std::fs::read_to_string(root().join(path)).unwrap_or_default());
     text.contains(&definition)

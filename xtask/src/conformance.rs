@@ -8,6 +8,7 @@ use std::process::Command;
 use crate::process::{Outcome, cargo, fail, root, run, target_dir};
 use crate::python;
 use crate::server::Server;
+use crate::verdicts;
 
 /// Runs the cases whose name contains `-k TEXT`; without it, all of them, against the table in `docs/conformance.md`: fails when a case
 /// that the table does not list as failing fails. `--write` writes the table anew.
@@ -36,7 +37,7 @@ pub fn conformance(arguments: &[String]) -> Outcome {
         let report = target_dir().join("conformance/again.json");
         let server = Server::start("conformance", Some(&python))?;
         let _ = run(&mut runner(&python, &server, &["-k", &name], &report));
-        failing.extend(lost(&read(&report)?));
+        failing.extend(lost(&verdicts::read(&report)?));
     }
     if failing.is_empty() {
         eprintln!("conformance: {} of {} cases pass", verdicts.iter().filter(|(_, passed)| *passed).count(), verdicts.len());
@@ -52,16 +53,16 @@ fn all(python: &Path) -> Outcome<Vec<(String, bool)>> {
     let mut areas: Vec<String> =
         listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(".py").map(str::to_owned)).collect();
     areas.sort();
-    let mut verdicts = Vec::new();
+    let mut found = Vec::new();
     for area in areas {
         let report = target_dir().join(format!("conformance/{area}.json"));
         let _ = std::fs::remove_file(&report);
         let server = Server::start("conformance", Some(python))?;
         // The runner fails when a case does; which ones may is decided with the table.
         let _ = run(&mut runner(python, &server, &["-k", &format!("{area}.")], &report));
-        verdicts.extend(read(&report)?);
+        found.extend(verdicts::read(&report)?);
     }
-    if verdicts.is_empty() { fail("no case was run") } else { Ok(verdicts) }
+    if found.is_empty() { fail("no case was run") } else { Ok(found) }
 }
 
 fn runner(python: &Path, server: &Server, arguments: &[&str], report: &Path) -> Command {
@@ -69,30 +70,6 @@ fn runner(python: &Path, server: &Server, arguments: &[&str], report: &Path) -> 
     command.arg(root().join("tests/conformance/run.py")).args(["--timeout", "60", "--json"]).arg(report);
     command.args(["--remote", server.remote()]).args(arguments);
     command
-}
-
-fn read(report: &Path) -> Outcome<Vec<(String, bool)>> {
-    let text = std::fs::read_to_string(report).map_err(|error| format!("cannot read {}: {error}", report.display()))?;
-    Ok(verdicts(&text))
-}
-
-/// Every case and whether it passed, from the runner's report.
-fn verdicts(report: &str) -> Vec<(String, bool)> {
-    // The report is flat: a name, then its verdict.
-    let mut verdicts = Vec::new();
-    let mut name = None;
-    for line in report.lines().map(str::trim) {
-        if let Some(found) =
-            line.strip_suffix(": {").and_then(|quoted| quoted.trim_matches('"').split_once('.').map(|_| quoted.trim_matches('"')))
-        {
-            name = Some(found.to_owned());
-        } else if let Some(verdict) = line.strip_prefix("\"verdict\": \"")
-            && let Some(name) = name.take()
-        {
-            verdicts.push((name, verdict.starts_with("ok")));
-        }
-    }
-    verdicts
 }
 
 fn table(verdicts: &[(String, bool)]) -> String {
@@ -126,7 +103,7 @@ mod tests {
     #[test]
     fn the_table_counts_by_area_and_names_what_fails() {
         let report = "{\n \"joins.a\": {\n  \"verdict\": \"ok\",\n  \"problem\": null\n },\n \"joins.b\": {\n  \"verdict\": \"FAILED\",\n  \"problem\": \"x\"\n }\n}";
-        let verdicts = verdicts(report);
+        let verdicts = verdicts::of(report);
         assert_eq!(verdicts, [("joins.a".to_owned(), true), ("joins.b".to_owned(), false)]);
         let table = table(&verdicts);
         assert!(table.contains("| joins | 2 | 1 |") && table.contains("- `joins.b`") && !table.contains("- `joins.a`"));

@@ -13,13 +13,16 @@ mod examples;
 mod functions;
 mod generate;
 mod interop;
+mod kafka;
 mod packages;
+mod pipelines;
 mod process;
 mod python;
 mod server;
 mod test;
 mod tidy;
 mod torture;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -35,8 +38,10 @@ cargo xtask <task>
   drill     kill the real binary while files flow: [--kills N] [--files N] [--seed N]
   torture   very many, very big and broken files, in bounded time and memory: [--full] [--binary PATH]
   conformance  recorded behaviour of Spark against our server: [-k TEXT] [--write]
+  pipelines  declarative pipelines, run by Spark's own command line: [-k TEXT] [--write]
   functions  sample calls of every function of pyspark.sql.functions against recorded Spark: [-k FUNCTION …] [-v] [--write]
   clients   PySpark 4.0 to 4.3 and the Rust client, TLS and tokens, kills and load: [--full] [--only pyspark,rust,secure,faults,load]
+  kafka     a real broker: the same rows as Spark, losses, transactions, kills: [--kills N] [--seed N] [--only PARTS] [--binary PATH]
   interop   hand a query from Spark to Millstream and back
   examples  the PySpark programs on our server, their tables compared with Spark's: [--with-spark] [--record]
   bench     measure, with Spark beside: [--quick] [--no-spark] [--only micro-batch,ingest,startup]; or `bench connect [--quick] [--no-spark]`
@@ -60,8 +65,10 @@ fn main() -> ExitCode {
         "drill" => drill::drill(rest),
         "torture" => torture::torture(rest),
         "interop" => interop::interop(),
+        "kafka" => kafka::kafka(rest),
         "clients" => clients::clients(rest),
         "conformance" => conformance::conformance(rest),
+        "pipelines" => pipelines::pipelines(rest),
         "functions" => functions::functions(rest),
         "examples" => examples::examples(rest),
         "bench" => bench::bench(rest),

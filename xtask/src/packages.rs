@@ -57,6 +57,12 @@ pub fn java() -> Outcome {
     ensure(works, &["openjdk-17-jre-headless"], "Real Spark needs Java 17: install it")
 }
 
+/// What brings the jars of other systems.
+pub fn maven() -> Outcome {
+    let works = || Command::new("mvn").arg("--version").output().is_ok_and(|output| output.status.success());
+    ensure(works, &["maven"], "Jars are copied by Maven: install it")
+}
+
 fn ensure(works: impl Fn() -> bool, packages: &[&str], need: &str) -> Outcome {
     if works() {
         return Ok(());

@@ -26,6 +26,12 @@ pub const DELTA: &[&str] = &["deltalake==1.1.4", "pyarrow==21.0.0"];
 /// The whole of Spark.
 pub const SPARK: &[&str] = &["pyspark[connect]==4.2.0", "pandas<3", "pyarrow==21.0.0"];
 
+/// The command line `spark-pipelines`.
+pub const PIPELINES: &[&str] = &["pyspark-client==4.2.0", "pandas<3", "pyarrow==21.0.0", "pyyaml==6.0.3"];
+
+/// A client of the server, another client of Kafka than ours, and another implementation of Delta.
+pub const KAFKA: &[&str] = &["pyspark-client==4.2.0", "pandas<3", "pyarrow==21.0.0", "confluent-kafka==2.16.1", "deltalake==1.1.4"];
+
 /// Flink with its SQL engine.
 pub const FLINK: &[&str] = &["apache-flink==2.3.0"];
 

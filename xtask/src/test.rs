@@ -1,10 +1,11 @@
 //! `cargo xtask test`: everything that must hold, in one command.
 
 use crate::process::{Outcome, cargo, run};
-use crate::{clients, conformance, demo, drill, examples, functions, generate, interop, tidy, torture};
+use crate::{clients, conformance, demo, drill, examples, functions, generate, interop, kafka, pipelines, tidy, torture};
 
 /// Tidy rules, unit and property tests, the demo read by another implementation, 20 kills, inputs that are broken in every way, the relay
-/// with real Spark, the recorded behaviour of Spark over Connect, sample calls of every function, the clients of every version, and the PySpark examples. Lints are `cargo xtask check`, before each commit.
+/// with real Spark, a real Kafka beside Spark and under kills, the recorded behaviour of Spark over Connect, pipelines, sample calls of every
+/// function, the clients of every version, and the PySpark examples. Lints are `cargo xtask check`, before each commit.
 pub fn test() -> Outcome {
     tidy::tidy()?;
     run(cargo().args(["fmt", "--all", "--check"]))?;
@@ -15,7 +16,9 @@ pub fn test() -> Outcome {
     drill::drill(&[])?;
     torture::torture(&[])?;
     interop::interop()?;
+    kafka::kafka(&[])?;
     conformance::conformance(&[])?;
+    pipelines::pipelines(&[])?;
     functions::functions(&[])?;
     clients::clients(&[])?;
     examples::examples(&[])

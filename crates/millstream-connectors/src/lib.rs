@@ -5,6 +5,7 @@ pub mod console;
 pub mod delta;
 pub mod files;
 pub mod formats;
+pub mod kafka;
 pub mod memory;
 pub mod noop;
 pub mod rate;

@@ -11,6 +11,7 @@ use millstream_connectors::console::{ConsoleOutput, ConsoleProvider};
 use millstream_connectors::delta::{DeltaSinkProvider, DeltaSourceProvider, DeltaTables};
 use millstream_connectors::files::FilesProvider;
 use millstream_connectors::files::sink::FileSinkProvider;
+use millstream_connectors::kafka::{KafkaSinkProvider, KafkaSourceProvider};
 use millstream_connectors::memory::{MemoryProvider, MemoryTables};
 use millstream_connectors::noop::NoopProvider;
 use millstream_connectors::rate::RateProvider;
@@ -130,6 +131,7 @@ impl Wiring {
             registry.add_source(files);
         }
         registry.add_source(Arc::new(DeltaSourceProvider::new(storage.clone())));
+        registry.add_source(Arc::new(KafkaSourceProvider::new(clock.clone(), ids.clone())));
         registry.add_source(Arc::new(RateProvider::new()));
         registry.add_source(Arc::new(RateMicroBatchProvider::new()));
         registry.add_source(Arc::new(SocketProvider::new()));
@@ -144,6 +146,7 @@ impl Wiring {
         }
         registry.add_versioned(Arc::new(DeltaTables::new(storage.clone(), clock.clone(), ids.clone())));
         registry.add_sink(settled(Arc::new(DeltaSinkProvider::new(storage, clock.clone(), ids.clone())), "_delta_log"));
+        registry.add_sink(Arc::new(KafkaSinkProvider));
         registry.add_sink(Arc::new(MemoryProvider::new(self.memory.clone())));
         registry.add_sink(Arc::new(ConsoleProvider::new(ConsoleOutput::new(console))));
         registry.add_sink(Arc::new(NoopProvider));

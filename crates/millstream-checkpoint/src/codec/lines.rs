@@ -36,6 +36,8 @@ pub(crate) fn encode(earlier: &[Vec<Bytes>], entries: &[String]) -> Vec<Bytes> {
 /// The entries of a file, without checksum: parts that together are the entries joined by line breaks, the first with at least the whole
 /// first entry. No part when there are no entries.
 pub(crate) fn body(bytes: &Bytes) -> Result<Vec<Bytes>, Flaw> {
+    // Spark's Kafka source begins with a zero byte, so that its first releases would not read the file.
+    let bytes = &if bytes.starts_with(b"\0v") { bytes.slice(1..) } else { bytes.clone() };
     let (_, body) = version_and_body(bytes, SUPPORTED)?;
     let start = bytes.len() - body.len();
     let line = body.split('\n').next().unwrap_or_default();

@@ -219,6 +219,14 @@ fn entries_of_any_form_come_back() {
     assert!(matches!(lines::decode(&Bytes::from_static(b"v1")), Err(Flaw::Torn(_))));
 }
 
+/// The bytes of `sources/0/0` of a query over two topics, from Spark 4.2.
+#[test]
+fn the_zero_byte_of_sparks_kafka_source_is_passed_over() {
+    let file = Bytes::from_static(b"\0v1\n{\"t1\":{\"0\":0,\"1\":0,\"2\":0},\"t2\":{\"0\":0}}");
+    assert_eq!(lines::decode(&file).unwrap(), [r#"{"t1":{"0":0,"1":0,"2":0},"t2":{"0":0}}"#]);
+    assert!(matches!(lines::decode(&file.slice(..file.len() - 1)), Err(Flaw::Torn(_))));
+}
+
 #[test]
 fn compaction_joins_files_without_their_checksums() {
     let file = |entries: &[&str]| {

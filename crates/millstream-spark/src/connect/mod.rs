@@ -17,6 +17,7 @@ mod foreign;
 mod host;
 mod modules;
 mod persisted;
+mod pipelines;
 mod plan;
 mod planner;
 mod schema;

@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::errors::{self, Fault};
 use super::execute::{self, ResponseStream};
 use super::generated::spark_connect_service_server::SparkConnectService;
+use super::pipelines::Loading;
 use super::planner::Planner;
 use super::session::ConnectSession;
 use super::sessions::Sessions;
@@ -69,6 +70,9 @@ impl SparkConnectService for Service {
         let observed = request.client_observed_server_side_session_id.as_deref();
         let session = self.open(request.user_context.as_ref(), &request.session_id, observed)?;
         let asked = session.clone();
+        if let Some(loading) = Loading::of(request.user_context.as_ref()) {
+            loading.admit_analysis().map_err(|error| refuse(Some(&session), &error))?;
+        }
         let answer = self.planner.run(async move { analyze::answer(&asked, request).await }).await;
         answer.map(|answer| of_session!(session, answer)).map_err(|error| refuse(Some(&session), &error))
     }

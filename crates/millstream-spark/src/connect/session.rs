@@ -258,7 +258,17 @@ impl Leaves for ConnectSession {
         let name = TableName::of(self, parts).ok_or_else(|| not_found(parts))?;
         let stored = Warehouse::open(self.host.as_ref())?.table(&name).await?.ok_or_else(|| not_found(parts))?;
         match &stored.view {
-            Some(text) => Ok(Leaf::View(crate::sql::parse::relation(text, &HashMap::new(), &[])?)),
+            Some(text) => {
+                let query = crate::sql::parse::relation(text, &HashMap::new(), &[])?;
+                match &stored.view_database {
+                    Some(database) if *database != self.database() => {
+                        let there = self.duplicate(self.key.session_id.clone())?;
+                        there.set_database(database);
+                        there.analyze(&query).await.map(Leaf::Analyzed)
+                    }
+                    _ => Ok(Leaf::View(query)),
+                }
+            }
             None => {
                 let mut request = stored.request(options)?;
                 if request.options.get("timeZone").is_none() {

@@ -15,6 +15,9 @@ pub struct Settings {
     pub timestamp_ntz: bool,
     /// `spark.sql.timeType.enabled`: there is the type `TIME`.
     pub time_type: bool,
+    /// The zone that `current_timezone()` tells, where it is not `time_zone`: Spark computes it when a query runs, and everything else when
+    /// it is resolved.
+    pub running_time_zone: Option<TimeZone>,
     /// `spark.sql.mapKeyDedupPolicy` is `LAST_WIN`: of equal keys of a map the last one counts instead of being an error.
     pub last_key_wins: bool,
     /// `spark.sql.legacy.negativeIndexInArrayInsert`: `array_insert` at -1 inserts before the last element instead of behind it.
@@ -29,6 +32,7 @@ impl Default for Settings {
             case_sensitive: false,
             timestamp_ntz: false,
             time_type: false,
+            running_time_zone: None,
             last_key_wins: false,
             insert_before_last: false,
         }

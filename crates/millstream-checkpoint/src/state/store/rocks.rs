@@ -79,7 +79,8 @@ impl Disk {
         blocks.set_cache_index_and_filter_blocks(true);
         blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
         blocks.set_format_version(5);
-        let mut options = Options::default();
+        // Nothing is read again after closing: what is in write buffers then need not reach the disk.
+        let mut options = Options::default().get_options_from_string("avoid_flush_during_shutdown=true").map_err(failed)?;
         options.create_if_missing(true);
         options.set_block_based_table_factory(&blocks);
         // Write buffers are part of the same memory.

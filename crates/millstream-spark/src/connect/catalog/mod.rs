@@ -217,7 +217,7 @@ async fn created(session: &Arc<ConnectSession>, name: &str, table: NewTable) -> 
 ///
 /// # Errors
 /// Those of its types; `INVALID_PLAN_INPUT` for a type that is no structure.
-fn to_schema(data_type: &proto::DataType) -> Result<Schema> {
+pub(super) fn to_schema(data_type: &proto::DataType) -> Result<Schema> {
     if let Some(proto::data_type::Kind::Unparsed(text)) = &data_type.kind {
         return super::schema::parse(&text.data_type_string).map(|schema| schema.as_ref().clone());
     }

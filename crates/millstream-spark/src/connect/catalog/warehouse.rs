@@ -52,6 +52,9 @@ pub(in crate::connect) struct Stored {
     /// The query of a view.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::connect) view: Option<String>,
+    /// The schema in which names in a view's query belong; that of the reader without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::connect) view_database: Option<String>,
     /// The columns that a Delta table is clustered by.
     #[serde(skip)]
     pub(in crate::connect) clustering: Vec<String>,
@@ -248,7 +251,7 @@ impl Warehouse {
         let mut found = Vec::new();
         let mut folders = self.folders(&self.schema_path(database)).await?;
         folders.sort();
-        for folder in folders.into_iter().filter(|folder| check_word(folder).is_ok() && !folder.starts_with('_')) {
+        for folder in folders.into_iter().filter(|folder| check_word(folder).is_ok()) {
             let name = TableName { database: database.to_owned(), table: folder };
             if let Some(stored) = self.table(&name).await? {
                 found.push((name, stored));

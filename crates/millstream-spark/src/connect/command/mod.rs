@@ -18,6 +18,7 @@ use super::delta;
 use super::errors::{incomplete, unsupported};
 use super::execute::Answers;
 use super::persisted::Persisted;
+use super::pipelines::{self, Loading};
 use super::statement::change::merge_into;
 use super::streaming;
 
@@ -32,10 +33,13 @@ const EVENTS: usize = 64;
 ///
 /// # Errors
 /// Those of the command.
-pub(super) async fn run(answers: &Answers, command: Command) -> Result<()> {
+pub(super) async fn run(answers: &Answers, command: Command, loading: Option<Loading>) -> Result<()> {
     let session = &answers.session;
     match command.command_type.ok_or_else(|| incomplete("Command"))? {
-        CommandType::SqlCommand(command) => answers.send(ResponseType::SqlCommandResult(sql::run(session, command).await?)).await,
+        CommandType::SqlCommand(command) => {
+            let result = sql::run(session, command, loading).await?;
+            answers.send(ResponseType::SqlCommandResult(result)).await;
+        }
         CommandType::CreateDataframeView(command) => view::create(session, command).await?,
         CommandType::WriteOperation(command) => {
             write::run(session, command).await?;
@@ -87,7 +91,7 @@ pub(super) async fn run(answers: &Answers, command: Command) -> Result<()> {
         CommandType::CreateResourceProfileCommand(_) => return Err(unsupported("resource profiles: there are no executors")),
         CommandType::MlCommand(_) => return Err(unsupported("machine learning")),
         CommandType::ExecuteExternalCommand(_) => return Err(unsupported("external commands")),
-        CommandType::PipelineCommand(_) => return Err(unsupported("declarative pipelines over Connect: use `millstream run`")),
+        CommandType::PipelineCommand(command) => pipelines::run(answers, command).await?,
         CommandType::Extension(any) => delta::command(session, &any).await?,
     }
     Ok(())

@@ -8,14 +8,19 @@ use spark_connect_proto::{Relation, Sql, SqlCommand};
 use super::Session;
 use crate::connect::errors::incomplete;
 use crate::connect::execute::local_relation;
+use crate::connect::pipelines::Loading;
 use crate::connect::statement;
 
 /// Runs `spark.sql(…)`: a statement now, a query when the client uses the relation that it is given.
 ///
 /// # Errors
 /// Those of the statement; of a query those of its analysis.
-pub(super) async fn run(session: &Session, command: SqlCommand) -> Result<SqlCommandResult> {
+pub(super) async fn run(session: &Session, command: SqlCommand, loading: Option<Loading>) -> Result<SqlCommandResult> {
     let relation = input(command)?;
+    // The query of a flow is resolved with its graph.
+    if loading == Some(Loading::QueryFunction) {
+        return Ok(SqlCommandResult { relation: Some(relation) });
+    }
     let relation = match statement::run(session, &relation).await? {
         Some(rows) => local_relation(&rows)?,
         None => {

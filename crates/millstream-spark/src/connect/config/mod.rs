@@ -135,6 +135,7 @@ impl Confs {
             case_sensitive: self.is_true("spark.sql.caseSensitive"),
             timestamp_ntz: self.get("spark.sql.timestampType").is_some_and(|value| value.eq_ignore_ascii_case("TIMESTAMP_NTZ")),
             time_type: self.is_true("spark.sql.timeType.enabled"),
+            running_time_zone: None,
             last_key_wins: self.get("spark.sql.mapKeyDedupPolicy").is_some_and(|value| value.eq_ignore_ascii_case("LAST_WIN")),
             insert_before_last: self.is_true("spark.sql.legacy.negativeIndexInArrayInsert"),
         }

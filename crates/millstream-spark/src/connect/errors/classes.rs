@@ -33,6 +33,7 @@ const PARENTS: &[(&str, &[&str])] = &[
     ("java.lang.ArrayIndexOutOfBoundsException", &["java.lang.IndexOutOfBoundsException", RUNTIME]),
     ("java.time.DateTimeException", &[RUNTIME]),
     ("java.util.NoSuchElementException", &[RUNTIME]),
+    ("org.apache.spark.sql.pipelines.graph.TableMaterializationException", &[]),
 ];
 
 const RUNTIME: &str = "java.lang.RuntimeException";
@@ -46,6 +47,7 @@ const THROWN: &[(&str, &[&str])] = &[
             "_LEGACY_ERROR_TEMP_00",
             "INVALID_SQL_SYNTAX.",
             "INVALID_TYPED_LITERAL",
+            "INVALID_TEMP_OBJ_QUALIFIER",
             "INVALID_NUMERIC_LITERAL_RANGE",
             "INVALID_IDENTIFIER",
             "INVALID_ESC",
@@ -89,6 +91,7 @@ const THROWN: &[(&str, &[&str])] = &[
     (
         "org.apache.spark.SparkIllegalArgumentException",
         &[
+            "_LEGACY_ERROR_TEMP_2047",
             "INVALID_CONF_VALUE.",
             "INVALID_DATETIME_PATTERN.",
             "INVALID_INTERVAL_FORMAT.",
@@ -104,6 +107,8 @@ const THROWN: &[(&str, &[&str])] = &[
     ("org.apache.spark.sql.connect.common.InvalidPlanInput", &["CONNECT_INVALID_PLAN.", "INVALID_PLAN_INPUT"]),
     ("org.apache.spark.api.python.PythonException", &["PYTHON_EXCEPTION"]),
     ("org.apache.spark.sql.streaming.StreamingQueryException", &["STREAM_FAILED"]),
+    ("org.apache.spark.sql.pipelines.graph.TableMaterializationException", &["TableMaterializationException"]),
+    (RUNTIME, &["RuntimeException"]),
     (
         "org.apache.spark.api.python.StreamingPythonRunner$StreamingPythonRunnerInitializationException",
         &["STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE"],
@@ -132,6 +137,7 @@ const THROWN: &[(&str, &[&str])] = &[
             "FAILED_EXECUTE_UDF",
             "TASK_WRITE_FAILED",
             "CATALOG_NOT_FOUND",
+            "PIPELINE_STORAGE_ROOT_INVALID",
             "INTERNAL_ERROR",
         ],
     ),

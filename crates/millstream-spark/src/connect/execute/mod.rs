@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::command;
 use super::errors::Fault;
+use super::pipelines::Loading;
 use super::plan::{Work, unpack};
 use super::planner::Planner;
 use super::session::ConnectSession;
@@ -114,7 +115,8 @@ pub(super) fn execute(session: &Arc<ConnectSession>, mut request: ExecutePlanReq
         Admitted::Known(operation) => operation,
         Admitted::New(operation) => {
             let answers = Answers { session: session.clone(), operation: operation.clone(), chunking };
-            planner.spawn(run(answers, request.plan));
+            let loading = Loading::of(request.user_context.as_ref());
+            planner.spawn(run(answers, request.plan, loading));
             operation
         }
     };
@@ -146,13 +148,17 @@ fn check_tags(tags: &[String]) -> Result<()> {
 }
 
 /// Runs an operation to its end.
-async fn run(answers: Answers, plan: Option<spark_connect_proto::Plan>) {
+async fn run(answers: Answers, plan: Option<spark_connect_proto::Plan>, loading: Option<Loading>) {
     let operation = answers.operation.clone();
     let work = AssertUnwindSafe(async {
-        let summary = match unpack(plan)? {
+        let work = unpack(plan)?;
+        if let Some(loading) = loading {
+            loading.admit(&work)?;
+        }
+        let summary = match work {
             Work::Root(relation) => query::run(&answers, *relation).await?,
             Work::Command(command) => {
-                command::run(&answers, *command).await?;
+                command::run(&answers, *command, loading).await?;
                 query::Summary::default()
             }
         };

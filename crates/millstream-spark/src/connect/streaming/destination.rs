@@ -57,9 +57,6 @@ pub(super) async fn open(session: &ConnectSession, wanted: &Wanted, schema: &Sch
         Err(_) if registry.source(format).is_ok() => {
             return Err(Error::invalid("_LEGACY_ERROR_TEMP_2049", format!("Data source {format} does not support streamed writing")));
         }
-        Err(_) if format == "kafka" => {
-            return Err(Error::invalid("_LEGACY_ERROR_TEMP_1140", "Failed to find data source: kafka. This build has no Kafka connector."));
-        }
         Err(error) => return Err(foreign::refused(format, Use::WriteStream, error)),
     };
     let mut options = wanted.options.clone();

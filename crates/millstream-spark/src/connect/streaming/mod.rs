@@ -3,6 +3,7 @@
 mod destination;
 mod extensions;
 mod failure;
+mod flow;
 mod foreach;
 mod foreach_batch;
 mod listeners;
@@ -24,6 +25,7 @@ use super::session::ConnectSession;
 use queries::Queries;
 
 pub use extensions::QUERY_OPTIONS;
+pub(super) use flow::{FlowDestination, FlowQuery, failed, start_flow};
 pub(super) use listeners::listener_bus;
 pub(super) use manager::manager_command;
 pub(super) use query::query_command;

@@ -221,7 +221,7 @@ fn continuous(analyzed: &Analyzed) -> Result<Trigger> {
 }
 
 /// The plan without columns that the user does not see.
-fn visible(analyzed: Analyzed) -> Result<LogicalPlan> {
+pub(super) fn visible(analyzed: Analyzed) -> Result<LogicalPlan> {
     if analyzed.columns.iter().all(|column| !column.hidden) {
         return Ok(analyzed.plan);
     }
@@ -230,7 +230,7 @@ fn visible(analyzed: Analyzed) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(analyzed.plan).project(columns).and_then(LogicalPlanBuilder::build).map_err(millstream_engine::from_datafusion)
 }
 
-fn settings(session: &ConnectSession) -> Result<QuerySettings> {
+pub(super) fn settings(session: &ConnectSession) -> Result<QuerySettings> {
     let number = |key: &str| session.confs.get(key).and_then(|value| value.trim().parse::<u64>().ok());
     let unless_false = |key: &str| session.confs.get(key).is_none_or(|value| !value.trim().eq_ignore_ascii_case("false"));
     let pinned: BTreeMap<String, String> =

@@ -100,6 +100,22 @@ pub(crate) fn statement(text: &str, named: &HashMap<String, Expression>, positio
     })?)
 }
 
+/// Reads a statement of a pipeline's file. What is wrong with the meaning of a text whose grammar is right comes beside it: it is the fault of
+/// the query, and found when that is resolved. Functions that open Spark does not have are faults, too.
+///
+/// # Errors
+/// `PARSE_SYNTAX_ERROR`, `FAILED_TO_PARSE_TOO_COMPLEX`.
+pub(crate) fn pipeline_statement(text: &str) -> Result<(PipelineStatement, Option<Error>)> {
+    let named = HashMap::new();
+    not_empty(text)?;
+    let arguments = Arguments { named: &named, positional: &[] };
+    let (statement, fault) = parser::parse_with_fault(text, &arguments, |parser| {
+        parser.open_spark = true;
+        parser.pipeline_statement()
+    })?;
+    Ok((statement, fault.map(Error::from)))
+}
+
 /// Cuts a name at its dots: `` a.`b.c` `` has two parts.
 ///
 /// # Errors

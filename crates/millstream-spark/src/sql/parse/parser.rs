@@ -35,6 +35,8 @@ pub(super) struct Parser<'a> {
     plan_ids: PlanIds,
     depth: usize,
     height: usize,
+    /// Whether only what open Spark has is taken: without the functions that others added to SQL.
+    pub(super) open_spark: bool,
     /// The first thing that is wrong with the meaning of a text whose grammar is right.
     deferred: Option<Diagnostic>,
 }
@@ -64,6 +66,18 @@ pub(super) fn parse<T>(
     arguments: &Arguments<'_>,
     read: impl FnOnce(&mut Parser<'_>) -> Result<T, Diagnostic>,
 ) -> Result<T, Diagnostic> {
+    match parse_with_fault(text, arguments, read)? {
+        (_, Some(fault)) => Err(fault),
+        (parsed, None) => Ok(parsed),
+    }
+}
+
+/// Reads all of a text with one rule of the grammar. What is wrong with the meaning of a text whose grammar is right comes beside it.
+pub(super) fn parse_with_fault<T>(
+    text: &str,
+    arguments: &Arguments<'_>,
+    read: impl FnOnce(&mut Parser<'_>) -> Result<T, Diagnostic>,
+) -> Result<(T, Option<Diagnostic>), Diagnostic> {
     let file = SourceFile::new("sql", text);
     let lexed = lexer::lex(&file)?;
     let mut parser = Parser {
@@ -79,16 +93,14 @@ pub(super) fn parse<T>(
         plan_ids: PlanIds::new(text),
         depth: 0,
         height: 0,
+        open_spark: false,
         deferred: None,
     };
     let parsed = read(&mut parser)?;
     if !parser.cursor.at_end() {
         return Err(parser.cursor.expected("the end of the text"));
     }
-    match parser.deferred {
-        Some(fault) => Err(fault),
-        None => Ok(parsed),
-    }
+    Ok((parsed, parser.deferred))
 }
 
 impl<'a> Parser<'a> {

@@ -183,6 +183,9 @@ pub(in crate::connect) async fn save(session: &Session, mut write: Write, path: 
         let plan = named_plan(write.analyzed, session.settings().case_sensitive)?;
         return write_rows(session, plan, sink, OutputMode::Append).await;
     }
+    if write.format == "kafka" {
+        return save_kafka(session, write).await;
+    }
     if matches!(write.format.as_str(), "csv" | "json") {
         write.analyzed = write.analyzed.with_intervals_as_text(&session.settings())?;
     }
@@ -196,6 +199,18 @@ pub(in crate::connect) async fn save(session: &Session, mut write: Write, path: 
         format if FORMATS.contains(&format) => files::save(session, write, &path).await,
         format => Err(unsupported(&format!("batch writing of format {format}"))),
     }
+}
+
+/// Sends rows to topics, which can only grow.
+async fn save_kafka(session: &Session, write: Write) -> Result<()> {
+    if let SaveMode::Overwrite | SaveMode::Ignore = write.mode {
+        let mode = if write.mode == SaveMode::Ignore { "Ignore" } else { "Overwrite" };
+        let message = format!("Save mode {mode} not allowed for Kafka. Allowed save modes are Append and ErrorIfExists (default).");
+        return Err(Error::invalid("_LEGACY_ERROR_TEMP_3081", message));
+    }
+    let sink = open(session, &write, None).await?;
+    let plan = named_plan(write.analyzed, session.settings().case_sensitive)?;
+    write_rows(session, plan, sink, OutputMode::Append).await
 }
 
 /// Writes with a class that the client has registered. There is nothing to look at beforehand: it either appends or overwrites.

@@ -125,11 +125,13 @@ impl Parser<'_> {
             self.cursor.expect_token(&Token::RParen)?;
         }
         self.options_of(&mut input)?;
-        if self.cursor.are(&["IDENTIFIED", "BY"]) {
-            return Err(Diagnostic::new(
+        let position = self.position();
+        if self.cursor.eat(&["IDENTIFIED", "BY"]) {
+            self.name("the name of the source")?;
+            self.defer(Diagnostic::new(
                 "STREAMING_QUERY_EVOLUTION_ERROR.SOURCE_NAMING_NOT_SUPPORTED",
                 "42KI1",
-                self.position(),
+                position,
                 "IDENTIFIED BY needs spark.sql.streaming.queryEvolution.enableSourceEvolution, which is not supported",
             ));
         }
@@ -285,6 +287,28 @@ impl Parser<'_> {
             return Ok(None);
         }
         let arguments = self.table_function_arguments()?;
+        if self.open_spark && is_streaming {
+            // Spark resolves the arguments first, and has no such function that gives a stream.
+            let column = arguments.iter().find_map(|argument| match &argument.expr_type {
+                Some(ExprType::UnresolvedAttribute(attribute)) => Some(attribute.unparsed_identifier.clone()),
+                _ => None,
+            });
+            let fault = match column {
+                Some(column) => {
+                    let message = format!(
+                        "A column, variable, or function parameter with name {column} cannot be resolved: a function has no columns"
+                    );
+                    Diagnostic::new("UNRESOLVED_COLUMN.WITHOUT_SUGGESTION", "42703", position, message)
+                }
+                None => unresolvable(&name, position),
+            };
+            self.defer(fault);
+            return Ok(Some(relation(RelType::Range(Range::default()))));
+        }
+        if self.open_spark && matches!(name.as_slice(), [single] if single.eq_ignore_ascii_case("read_files")) {
+            self.defer(unresolvable(&name, position));
+            return Ok(Some(relation(RelType::Range(Range::default()))));
+        }
         if matches!(name.as_slice(), [single] if single.eq_ignore_ascii_case("read_files")) {
             return self.read_files(arguments, is_streaming, position).map(Some);
         }
@@ -339,6 +363,11 @@ impl Parser<'_> {
         }
         Ok(relation(RelType::Read(Read { is_streaming, read_type: Some(read::ReadType::DataSource(source)) })))
     }
+}
+
+fn unresolvable(name: &[String], position: crate::sql::Position) -> Diagnostic {
+    let message = format!("`{}` is no table-valued function of open Spark: use spark.readStream in Python", name.join("."));
+    Diagnostic::new("UNRESOLVABLE_TABLE_VALUED_FUNCTION", "42883", position, message)
 }
 
 fn options_mut(table: &mut Relation) -> Option<&mut HashMap<String, String>> {

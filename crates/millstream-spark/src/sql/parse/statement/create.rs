@@ -111,6 +111,16 @@ impl Parser<'_> {
         } else if self.is_token(&Token::LParen) && !self.at_query(1) {
             table.columns = self.columns()?;
         }
+        self.table_clauses(&mut table)?;
+        let has_query = self.cursor.eat(&["AS"]) || self.is_any(&["SELECT", "WITH", "VALUES"]) || self.at_query(0);
+        if has_query {
+            table.query = Some(self.query()?);
+        }
+        Ok(Statement::CreateTable(table))
+    }
+
+    /// The clauses between the columns of a table and its query, in any order.
+    pub(super) fn table_clauses(&mut self, table: &mut CreateTable) -> Result<(), Diagnostic> {
         loop {
             if self.cursor.eat(&["USING"]) {
                 table.provider = Some(self.names("a format")?.join("."));
@@ -121,7 +131,7 @@ impl Parser<'_> {
             } else if self.cursor.eat(&["TBLPROPERTIES"]) {
                 table.properties = self.properties()?;
             } else if self.cursor.eat(&["PARTITIONED", "BY"]) {
-                self.partitioning(&mut table)?;
+                self.partitioning(table)?;
             } else if self.cursor.eat(&["CLUSTER", "BY"]) {
                 table.clustering = self.parenthesized_list(|parser| Ok(parser.names("a column's name")?.join(".")))?;
             } else if self.cursor.eat(&["LOCATION"]) {
@@ -131,14 +141,9 @@ impl Parser<'_> {
             } else if self.cursor.are(&["CLUSTERED", "BY"]) || self.cursor.are(&["ROW", "FORMAT"]) || self.cursor.are(&["STORED", "BY"]) {
                 return Err(Diagnostic::unsupported(self.position(), "tables with buckets or Hive's formats of rows are not supported"));
             } else {
-                break;
+                return Ok(());
             }
         }
-        let has_query = self.cursor.eat(&["AS"]) || self.is_any(&["SELECT", "WITH", "VALUES"]) || self.at_query(0);
-        if has_query {
-            table.query = Some(self.query()?);
-        }
-        Ok(Statement::CreateTable(table))
     }
 
     /// `(a, b)`, typed columns, or transforms such as `days(ts)`.

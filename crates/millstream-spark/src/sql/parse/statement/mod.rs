@@ -2,6 +2,7 @@
 
 mod change;
 mod create;
+mod pipeline;
 mod show;
 mod table;
 mod upkeep;
@@ -15,6 +16,8 @@ use spark_connect_proto::{Expression, MergeIntoTableCommand, Relation};
 use super::parser::Parser;
 use super::query::with_references;
 use crate::sql::Diagnostic;
+
+pub(crate) use pipeline::*;
 
 /// A name in its parts, outermost first.
 pub(crate) type Name = Vec<String>;
