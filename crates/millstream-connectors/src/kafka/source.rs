@@ -286,10 +286,16 @@ impl Source for KafkaSource {
     }
 
     async fn changed(&self) {
-        let consumed = self.state.lock().consumed.clone();
+        // Where nothing was read yet, reading begins at what was the end.
+        let positions = {
+            let state = self.state.lock();
+            let mut positions = state.latest.clone();
+            positions.extend(state.consumed.iter().map(|(partition, position)| (partition.clone(), *position)));
+            positions
+        };
         let (readers, news) = (self.reading.readers.clone(), self.reading.readers.news.clone());
         // Cheap once every partition is followed.
-        drop(tokio::task::spawn_blocking(move || readers.follow(consumed.iter())));
+        drop(tokio::task::spawn_blocking(move || readers.follow(positions.iter())));
         tokio::select! {
             () = news.notified() => {}
             () = self.clock.sleep(PAUSE) => {}

@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn what_a_file_sets_holds_for_what_follows() {
         let graph = graph(
-            "CREATE MATERIALIZED VIEW a AS SELECT 1 AS x;\nSET k = v;\nUSE SCHEMA other; SET CATALOG spark_catalog;\n\
+            "CREATE OR REFRESH MATERIALIZED VIEW a AS SELECT 1 AS x;\nSET k = v;\nUSE SCHEMA other; SET CATALOG spark_catalog;\n\
              CREATE STREAMING TABLE b; -- own flows; none\nCREATE FLOW f AS INSERT INTO b BY NAME SELECT * FROM STREAM c WHERE ${where.to}${none.such};\n\
              CREATE TEMPORARY VIEW v AS SELECT 2 AS y",
         )
@@ -211,7 +211,7 @@ mod tests {
             ("CREATE FLOW f AS INSERT INTO t SELECT 1 AS a", "PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR"),
             ("SET", "RuntimeException"),
             ("SET CATALOG nowhere", "CATALOG_NOT_FOUND"),
-            ("CREATE OR REFRESH STREAMING TABLE t AS SELECT 1", "PARSE_SYNTAX_ERROR"),
+            ("CREATE OR REFRESH TABLE t AS SELECT 1", "PARSE_SYNTAX_ERROR"),
             ("CREATE MATERIALIZED VIEW m", "_LEGACY_ERROR_TEMP_0035"),
             ("CREATE MATERIALIZED VIEW m LOCATION '/x' AS SELECT 1 AS a", "_LEGACY_ERROR_TEMP_0035"),
             ("CREATE MATERIALIZED VIEW m CLUSTER BY (a) AS SELECT 1 AS a", "PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR"),

@@ -91,10 +91,15 @@ fn not_allowed(position: crate::sql::Position, message: &str) -> Diagnostic {
 impl Parser<'_> {
     /// A statement of a pipeline's file.
     pub(in crate::sql::parse) fn pipeline_statement(&mut self) -> Result<PipelineStatement, Diagnostic> {
-        if self.cursor.eat(&["CREATE", "STREAMING", "TABLE"]) {
+        // `OR REFRESH` is the vendor's spelling: a pipeline refreshes what there is in either.
+        let is = |parser: &mut Self, what: &[&'static str]| {
+            let refresh: Vec<&str> = ["CREATE", "OR", "REFRESH"].into_iter().chain(what.iter().skip(1).copied()).collect();
+            parser.cursor.eat(what) || parser.cursor.eat(&refresh)
+        };
+        if is(self, &["CREATE", "STREAMING", "TABLE"]) {
             return self.pipeline_table(PipelineDatasetKind::StreamingTable);
         }
-        if self.cursor.eat(&["CREATE", "MATERIALIZED", "VIEW"]) {
+        if is(self, &["CREATE", "MATERIALIZED", "VIEW"]) {
             return self.pipeline_table(PipelineDatasetKind::MaterializedView);
         }
         if self.cursor.eat(&["CREATE", "FLOW"]) {
