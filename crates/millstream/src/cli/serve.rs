@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use clap::Args;
@@ -88,10 +89,15 @@ pub(super) async fn run(args: ServeArgs) -> Result<()> {
     let address = listener.local_addr().map_err(|error| Error::internal("the listener has no address").caused_by(error))?;
     let secure = if options.tls.is_some() { "/;use_ssl=true" } else { "" };
     host.set_address(format!("sc://{address}"));
-    finish(writeln!(std::io::stdout(), "listening on sc://{address}{secure}").and_then(|()| std::io::stdout().flush()))?;
     let stop = CancellationToken::new();
     tokio::spawn(stop_on_signal(stop.clone()));
-    serve(host, listener, options, stop).await
+    let mut serving = std::pin::pin!(serve(host, listener, options, stop));
+    // What cannot be served is refused before it is said to listen.
+    if let Poll::Ready(refused) = futures::poll!(serving.as_mut()) {
+        return refused;
+    }
+    finish(writeln!(std::io::stdout(), "listening on sc://{address}{secure}").and_then(|()| std::io::stdout().flush()))?;
+    serving.await
 }
 
 fn span(text: &str) -> Result<Duration, String> {

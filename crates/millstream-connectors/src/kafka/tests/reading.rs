@@ -202,18 +202,6 @@ async fn a_batch_waits_for_enough_offsets_but_not_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn new_records_wake_a_waiting_query() {
-    let world = World::with(&[("t", 2)]);
-    let source = world.source(&[("subscribe", "t")]).await.unwrap();
-    latest(source.as_ref(), None).await;
-    // From here on only records can wake it, and what its consumers say of the ends of empty logs.
-    world.clock.stop();
-    while tokio::time::timeout(Duration::from_secs(2), source.changed()).await.is_ok() {}
-    world.fill("t", 1, 1);
-    tokio::time::timeout(Duration::from_secs(20), source.changed()).await.expect("a record arrived");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn questions_are_asked_again_and_a_range_survives_brokers_that_fail() {
     let world = World::with(&[("t", 2)]);
     world.fill("t", 0, 50);

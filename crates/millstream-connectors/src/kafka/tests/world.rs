@@ -19,16 +19,11 @@ use super::super::*;
 
 /// The time of the machine, because the client has its own.
 #[derive(Debug)]
-pub(super) struct TokioClock(tokio::time::Instant, std::sync::atomic::AtomicBool);
+pub(super) struct TokioClock(tokio::time::Instant);
 
 impl TokioClock {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(TokioClock(tokio::time::Instant::now(), false.into()))
-    }
-
-    /// Whoever sleeps from now on sleeps for ever.
-    pub(super) fn stop(&self) {
-        self.1.store(true, std::sync::atomic::Ordering::Relaxed);
+        Arc::new(TokioClock(tokio::time::Instant::now()))
     }
 }
 
@@ -43,9 +38,6 @@ impl Clock for TokioClock {
     }
 
     async fn sleep(&self, duration: Duration) {
-        if self.1.load(std::sync::atomic::Ordering::Relaxed) {
-            std::future::pending::<()>().await;
-        }
         tokio::time::sleep(duration).await;
     }
 }
