@@ -1,5 +1,6 @@
 //! Running other programs, with errors that say which and where.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -40,9 +41,15 @@ pub fn output(command: &mut Command) -> Outcome<String> {
     String::from_utf8(output.stdout).map_err(|_| format!("`{shown}` printed something that is not UTF-8"))
 }
 
-/// A cargo command of the toolchain that runs this chore.
+/// A cargo command of the toolchain that runs this chore. It is not told about this chore's own package: some build scripts (ring's, below
+/// DataFusion) run again when those variables change, so that each checkout would compile everything above them again.
 pub fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let own = |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| own(name)) {
+        command.env_remove(name);
+    }
+    command
 }
 
 fn show(command: &Command) -> String {
