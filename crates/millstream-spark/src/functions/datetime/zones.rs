@@ -101,11 +101,7 @@ impl Kernel for ConvertTimezone {
 
 fn convert_timezone(call: &Call<'_>) -> Result<Typed> {
     call.arity(2..=3)?;
-    let mut arguments = if call.len() == 3 {
-        vec![call.string(0)?]
-    } else {
-        vec![Typed::text(call.settings.running_time_zone.unwrap_or(call.settings.time_zone).to_string())]
-    };
+    let mut arguments = if call.len() == 3 { vec![call.string(0)?] } else { vec![Typed::text(call.settings.time_zone.to_string())] };
     arguments.push(call.string(call.len() - 2)?);
     let wall_clock = DataType::Timestamp(TimeUnit::Microsecond, None);
     arguments.push(call.coerced(call.len() - 1, &wall_clock)?);
@@ -115,5 +111,5 @@ fn convert_timezone(call: &Call<'_>) -> Result<Typed> {
 
 fn current_timezone(call: &Call<'_>) -> Result<Typed> {
     call.arity(0..=0)?;
-    Ok(Typed::text(call.settings.time_zone.to_string()))
+    Ok(Typed::text(call.settings.running_time_zone.unwrap_or(call.settings.time_zone).to_string()))
 }
