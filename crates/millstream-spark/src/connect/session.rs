@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 use millstream_core::registry::{ReadRequest, SourceProvider};
+use millstream_core::versioned::AsOf;
 use millstream_core::{Error, Options, Result};
 use millstream_engine::Session;
 use millstream_engine::relation::{StreamRelation, TableRelation};
@@ -14,16 +15,17 @@ use parking_lot::{Mutex, RwLock};
 use spark_connect_proto::{CommonInlineUserDefinedFunction, CommonInlineUserDefinedTableFunction, Relation, read};
 
 use super::artifacts::Artifacts;
-use super::catalog::{TableName, Warehouse, not_found};
+use super::catalog::{Stored, TableName, Warehouse, not_found};
 use super::command::Registered;
 use super::config::Confs;
 use super::foreign::{self, Use};
 use super::host::Host;
 use super::modules::Modules;
 use super::persisted::Persisted;
-use crate::analyzer::{Analyzed, Leaf, Leaves};
+use crate::analyzer::{Analyzed, Leaf, Leaves, apart};
 use crate::functions::Settings;
 use crate::python::{DataSourceClass, PythonCommand, PythonProvider, PythonRuntime, Workers};
+use crate::types::{COMMENT, schema_from_json};
 
 /// Which session: sessions of different users never meet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -197,6 +199,21 @@ impl ConnectSession {
         }
     }
 
+    /// A table with the comments that its columns have.
+    async fn with_comments(&self, leaf: Leaf, stored: &Stored, parts: &[String]) -> Result<Leaf> {
+        let Leaf::Table(provider) = &leaf else { return Ok(leaf) };
+        let Some(tables) = self.engine.registry().versioned(&stored.format) else { return Ok(leaf) };
+        let Some(table) = tables.open(stored.location(), &AsOf::Newest).await? else { return Ok(leaf) };
+        let known = schema_from_json(&table.facts().schema)?;
+        let mut analyzed = apart::scan(provider.clone(), parts)?;
+        for column in &mut analyzed.columns {
+            if let Some(comment) = known.field_with_name(&column.name).ok().and_then(|field| field.metadata().get(COMMENT)) {
+                column.metadata.insert(COMMENT.to_owned(), comment.clone());
+            }
+        }
+        Ok(Leaf::Analyzed(analyzed))
+    }
+
     async fn read(&self, format: &str, request: ReadRequest, streaming: bool, name: Option<String>) -> Result<Leaf> {
         let provider: Arc<dyn TableProvider> = if streaming {
             let relation = self.engine.stream_relation(format, request).await;
@@ -274,7 +291,8 @@ impl Leaves for ConnectSession {
                 if request.options.get("timeZone").is_none() {
                     request.options.set("timeZone", self.confs.time_zone());
                 }
-                self.read(&stored.format, request, streaming, None).await
+                let leaf = self.read(&stored.format, request, streaming, None).await?;
+                if stored.has_comments && !streaming { self.with_comments(leaf, &stored, parts).await } else { Ok(leaf) }
             }
         }
     }

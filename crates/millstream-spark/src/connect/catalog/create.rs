@@ -14,7 +14,7 @@ use crate::connect::change::{Constraints, Place, write};
 use crate::connect::command::{clear, no_rows};
 use crate::connect::errors::unsupported;
 use crate::connect::session::ConnectSession;
-use crate::types::{schema_from_json, schema_to_json};
+use crate::types::{COMMENT, schema_from_json, schema_to_json};
 
 /// A table to make.
 #[derive(Clone, Debug, Default)]
@@ -54,10 +54,16 @@ impl NewTable {
         };
         Ok(match (&self.schema, stored.format.as_str()) {
             // A Delta table's own log says what its columns are.
-            (_, "delta") | (None, _) => stored,
+            (schema, "delta") => Stored { has_comments: schema.as_ref().is_some_and(has_comments), ..stored },
+            (None, _) => stored,
             (Some(schema), _) => stored.with_schema(schema),
         })
     }
+}
+
+/// Whether columns have comments.
+pub(in crate::connect) fn has_comments(schema: &Schema) -> bool {
+    schema.fields().iter().any(|field| field.metadata().contains_key(COMMENT))
 }
 
 /// Makes a table.

@@ -22,7 +22,7 @@ use crate::types::from_proto;
 use objects::{Found, find, require};
 use rows::{batch, done, matches, texts, truths, value};
 
-pub(super) use create::{NewTable, create_table, define};
+pub(super) use create::{NewTable, create_table, define, has_comments};
 pub(super) use name::{CATALOG, TableName, not_found, parts};
 pub(super) use objects::{function_exists, function_names};
 pub(super) use warehouse::{Stored, Warehouse, schema_not_found, table_exists};

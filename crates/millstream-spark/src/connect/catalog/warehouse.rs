@@ -55,6 +55,9 @@ pub(in crate::connect) struct Stored {
     /// The schema in which names in a view's query belong; that of the reader without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::connect) view_database: Option<String>,
+    /// Whether columns have comments, where the data says which.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(in crate::connect) has_comments: bool,
     /// The columns that a Delta table is clustered by.
     #[serde(skip)]
     pub(in crate::connect) clustering: Vec<String>,

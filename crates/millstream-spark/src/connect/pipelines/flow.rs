@@ -102,7 +102,9 @@ async fn changes(
     let opened = opened.ok_or_else(|| Error::internal(format!("the table {} is no Delta table", side.name)))?;
     let facts = opened.facts();
     cdc::check_side_table(flow, &side, &schema_from_json(&facts.schema)?, &facts.properties)?;
-    Ok(FlowDestination::Sink(Arc::new(CdcSink::new(session.clone(), flow, table, &side.name, &cdc.keys))))
+    // The changes are read by one task, and applied by all.
+    let applying = session.duplicate(session.host.ids().next().to_string())?;
+    Ok(FlowDestination::Sink(Arc::new(CdcSink::new(applying, flow, table, &side.name, &cdc.keys))))
 }
 
 impl Prepared {

@@ -98,6 +98,11 @@ impl Resolver {
         for (key, value) in self.graph.confs.iter().chain(&flow.confs) {
             session.confs.set(key, value)?;
         }
+        if matches!(flow.query, FlowQuery::AutoCdc(_)) {
+            // Which of two changes with one sequence counts depends on their order: one task reads them.
+            let state = session.engine.context().state_ref();
+            state.write().config_mut().options_mut().execution.target_partitions = 1;
+        }
         Ok(self.sessions.lock().entry(index).or_insert(session).clone())
     }
 

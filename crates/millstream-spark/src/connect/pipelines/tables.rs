@@ -10,7 +10,7 @@ use millstream_core::versioned::{self, Alteration, AsOf, Change, Operation, Remo
 use millstream_core::{Error, Result};
 
 use super::schema::{arranged, merged, nullable, same_columns};
-use crate::connect::catalog::{NewTable, Stored, TableName, Warehouse, create_table};
+use crate::connect::catalog::{NewTable, Stored, TableName, Warehouse, create_table, has_comments};
 use crate::connect::change::{Constraints, write};
 use crate::connect::command::{clear, no_rows};
 use crate::connect::errors::text;
@@ -164,7 +164,10 @@ impl Plan {
                 Err(error) => Err(error),
             },
             _ if self.wanted.rows == RowsThere::Untouched => Ok(()),
-            There::Versioned(table) => change(session, &self.wanted, table).await,
+            There::Versioned(table) => match change(session, &self.wanted, table).await {
+                Ok(()) => note_comments(session, &self.wanted).await,
+                Err(error) => Err(error),
+            },
             There::Files(stored) => change_files(session, &self.wanted, stored).await,
         }
         .map_err(|error| materialization(&name, &error))
@@ -216,6 +219,17 @@ async fn change(session: &Arc<ConnectSession>, wanted: &Wanted, table: &Arc<dyn 
         return Ok(());
     }
     table.alter(alteration).await.map(drop)
+}
+
+/// Lets readers know that there are comments.
+async fn note_comments(session: &Arc<ConnectSession>, wanted: &Wanted) -> Result<()> {
+    let warehouse = Warehouse::open(session.host.as_ref())?;
+    match warehouse.table(&wanted.name).await? {
+        Some(stored) if !stored.has_comments && has_comments(&wanted.schema) => {
+            warehouse.record(&wanted.name, &Stored { has_comments: true, ..stored }).await
+        }
+        _ => Ok(()),
+    }
 }
 
 fn comments(schema: &Schema) -> Vec<Option<&String>> {

@@ -1,0 +1,4 @@
+from pyspark import pipelines as dp
+from pyspark.sql.functions import *
+dp.create_streaming_table('t2')
+dp.create_auto_cdc_flow(target='t2', source='ch', keys=["ID"], sequence_by="SEQ", column_list=["Id","V"])

@@ -1,0 +1,3 @@
+from pyspark import pipelines as dp
+from pyspark.sql.functions import *
+dp.create_auto_cdc_flow(target='t2', source='ch', keys=["id"], sequence_by="seq")

@@ -1,0 +1,2 @@
+CREATE STREAMING TABLE s AS SELECT boat, riders FROM STREAM crossings;
+CREATE MATERIALIZED VIEW m AS SELECT boat, riders FROM crossings;

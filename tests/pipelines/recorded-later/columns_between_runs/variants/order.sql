@@ -1,0 +1,2 @@
+CREATE STREAMING TABLE s AS SELECT pier, riders, boat FROM STREAM crossings;
+CREATE MATERIALIZED VIEW m AS SELECT boat FROM crossings;

@@ -1,0 +1,1 @@
+CREATE STREAMING TABLE s AS SELECT upper(boat) AS boat, riders FROM STREAM crossings WHERE riders > 10;

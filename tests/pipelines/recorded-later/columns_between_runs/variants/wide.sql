@@ -1,0 +1,1 @@
+CREATE STREAMING TABLE s AS SELECT boat, CAST(riders AS BIGINT) AS riders FROM STREAM crossings;

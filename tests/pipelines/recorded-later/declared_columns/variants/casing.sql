@@ -1,0 +1,1 @@
+CREATE STREAMING TABLE d4 (BOAT STRING, Riders INT) AS SELECT boat, riders FROM STREAM crossings;

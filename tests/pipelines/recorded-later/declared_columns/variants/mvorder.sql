@@ -1,0 +1,1 @@
+CREATE MATERIALIZED VIEW d5 (riders INT, boat STRING) AS SELECT boat, riders FROM crossings;

@@ -1,0 +1,1 @@
+CREATE STREAMING TABLE d1 (boat STRING NOT NULL, riders INT) AS SELECT boat, riders FROM STREAM crossings;

@@ -1,0 +1,1 @@
+CREATE MATERIALIZED VIEW d6 (boat, riders) AS SELECT boat, riders FROM crossings;

@@ -1,0 +1,1 @@
+CREATE STREAMING TABLE d3 (riders INT, boat STRING) AS SELECT boat, riders FROM STREAM crossings;

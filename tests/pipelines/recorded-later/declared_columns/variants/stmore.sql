@@ -1,0 +1,1 @@
+CREATE STREAMING TABLE d2 (boat STRING, riders INT, extra DATE COMMENT 'none') AS SELECT boat, riders FROM STREAM crossings;

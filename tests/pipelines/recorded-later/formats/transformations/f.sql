@@ -1,0 +1,2 @@
+CREATE STREAMING TABLE j USING json AS SELECT boat, riders FROM STREAM crossings;
+CREATE MATERIALIZED VIEW o USING orc AS SELECT boat, riders FROM crossings;

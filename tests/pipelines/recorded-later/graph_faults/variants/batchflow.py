@@ -1,0 +1,6 @@
+from pyspark import pipelines as dp
+from pyspark.sql.functions import *
+dp.create_streaming_table('t')
+@dp.append_flow(target='t')
+def f():
+    return spark.read.table('crossings')

@@ -1,0 +1,1 @@
+CREATE FLOW f AS INSERT INTO nowhere BY NAME SELECT boat FROM STREAM crossings;

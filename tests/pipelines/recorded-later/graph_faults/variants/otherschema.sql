@@ -1,0 +1,1 @@
+CREATE MATERIALIZED VIEW default.zz_other AS SELECT 1 AS k;

@@ -1,0 +1,1 @@
+CREATE TEMPORARY VIEW v AS SELECT boat FROM crossings;

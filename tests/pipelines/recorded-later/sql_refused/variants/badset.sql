@@ -1,0 +1,2 @@
+SET spark.sql.shuffle.partitions = none;
+CREATE MATERIALIZED VIEW t AS SELECT 1 AS a;

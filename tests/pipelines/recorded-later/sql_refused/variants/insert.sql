@@ -1,0 +1,1 @@
+INSERT INTO crossings VALUES (1);

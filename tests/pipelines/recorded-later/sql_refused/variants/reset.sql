@@ -1,0 +1,2 @@
+RESET spark.sql.ansi.enabled;
+CREATE MATERIALIZED VIEW t AS SELECT 1 AS a;

@@ -1,0 +1,1 @@
+CREATE MATERIALIZED VIEW t AS VALUES (1, 'a'), (2, 'b');

@@ -1,0 +1,3 @@
+CREATE VIEW pv COMMENT 'kept' AS SELECT boat, riders FROM crossings WHERE riders > 10;
+CREATE MATERIALIZED VIEW reads AS SELECT boat FROM pv;
+CREATE VIEW pv2 AS SELECT boat FROM pv;

@@ -1,0 +1,1 @@
+CREATE VIEW fv AS SELECT nope FROM crossings;

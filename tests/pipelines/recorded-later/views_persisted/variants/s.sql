@@ -1,0 +1,1 @@
+CREATE VIEW sv AS SELECT boat FROM STREAM crossings;
