@@ -174,10 +174,12 @@ impl TimeFlow {
                 )),
             },
             Node::Operator(index, children) => {
-                let input = self.smallest(children, watermark_ms, inputs)?.unwrap_or(0);
+                let input = self.smallest(children, watermark_ms, inputs)?;
                 if let Some(slot) = inputs.get_mut(*index) {
-                    *slot = input;
+                    *slot = input.unwrap_or(0);
                 }
+                // Without event time below there is none above either, so that a watermark can be defined there.
+                let Some(input) = input else { return Ok(None) };
                 Ok(self.operators.get(*index).map_or(Some(input), |operator| operator.output_watermark(input)))
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StringArray, StructArray, TimestampMicrosecondArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
 use millstream_core::{Error, Result, raw_text};
 
@@ -40,7 +41,10 @@ fn wire_type(data_type: &DataType, time_zone: &str) -> DataType {
     match data_type {
         DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => DataType::Timestamp(TimeUnit::Microsecond, Some(time_zone.into())),
         DataType::List(element) => DataType::List(wire(element, "element")),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| wire_field(field, time_zone)).collect()),
+        DataType::Struct(fields) => {
+            let told_apart = |(index, field): (usize, &Arc<Field>)| wire_field(field, time_zone).with_name(distinct_name(fields, index));
+            DataType::Struct(fields.iter().enumerate().map(told_apart).collect())
+        }
         DataType::Map(entries, sorted) => match entries.data_type() {
             DataType::Struct(pair) => {
                 let names = ["key", "value"];
@@ -51,6 +55,14 @@ fn wire_type(data_type: &DataType, time_zone: &str) -> DataType {
         },
         other => other.clone(),
     }
+}
+
+/// The name of a part of a structure, with a number where several have it: clients look parts up by their names.
+fn distinct_name(fields: &Fields, index: usize) -> String {
+    let Some(name) = fields.get(index).map(|field| field.name()) else { return String::new() };
+    let earlier = fields.iter().take(index).filter(|field| field.name() == name).count();
+    let later = fields.iter().skip(index + 1).any(|field| field.name() == name);
+    if earlier > 0 || later { format!("{name}_{earlier}") } else { name.clone() }
 }
 
 /// Texts as they are shown: what Arrow takes for text has no bytes that are no UTF-8.
@@ -79,7 +91,7 @@ pub(crate) fn retype(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         (DataType::List(_), DataType::List(element)) => match array.as_any().downcast_ref::<ListArray>() {
             Some(list) => {
                 let values = retype(list.values(), element.data_type())?;
-                let element = relaxed(element, &values);
+                let element = relaxed(element, &values, None);
                 Some(Arc::new(ListArray::try_new(element, list.offsets().clone(), values, list.nulls().cloned()).map_err(misfit)?)
                     as ArrayRef)
             }
@@ -109,17 +121,19 @@ fn structure(parts: &StructArray, fields: &Fields) -> Result<StructArray> {
     if columns.is_empty() {
         return Ok(StructArray::new_empty_fields(parts.len(), parts.nulls().cloned()));
     }
-    let fields: Fields = fields.iter().zip(&columns).map(|(field, column)| relaxed(field, column)).collect();
+    let fields: Fields = fields.iter().zip(&columns).map(|(field, column)| relaxed(field, column, parts.nulls())).collect();
     StructArray::try_new(fields, columns, parts.nulls().cloned()).map_err(misfit)
 }
 
-fn relaxed(field: &Arc<Field>, values: &ArrayRef) -> Arc<Field> {
+/// The field with the type of its values, nullable when there are nulls other than those of what is around them.
+fn relaxed(field: &Arc<Field>, values: &ArrayRef, around: Option<&NullBuffer>) -> Arc<Field> {
     let field = if field.data_type() == values.data_type() {
         field.clone()
     } else {
         Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
     };
-    match field.is_nullable() || values.null_count() == 0 {
+    let hidden = || values.nulls().is_none_or(|nulls| nulls.null_count() == 0 || around.is_some_and(|around| around.contains(nulls)));
+    match field.is_nullable() || hidden() {
         true => field,
         false => Arc::new(field.as_ref().clone().with_nullable(true)),
     }
@@ -127,4 +141,30 @@ fn relaxed(field: &Arc<Field>, values: &ArrayRef) -> Arc<Field> {
 
 fn misfit(error: arrow::error::ArrowError) -> Error {
     Error::internal("a result does not have the types of its plan").caused_by(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{BinaryArray, Int32Array};
+
+    use super::*;
+
+    #[test]
+    fn parts_of_one_name_are_told_apart() {
+        let part = |name: &str| Field::new(name, DataType::Int32, true);
+        let structure = Field::new("s", DataType::Struct(vec![part("a"), part("b"), part("a")].into()), true);
+        let DataType::Struct(parts) = wire_field(&structure, "UTC").data_type().clone() else { panic!("a structure is due") };
+        assert_eq!(parts.iter().map(|part| part.name().as_str()).collect::<Vec<_>>(), ["a_0", "b", "a_1"]);
+    }
+
+    #[test]
+    fn parts_are_null_only_where_the_whole_is_not() {
+        let bytes = || Arc::new(BinaryArray::from_opt_vec(vec![Some(&b"x"[..]), None])) as ArrayRef;
+        let fields = |nullable| Fields::from(vec![Field::new("value", DataType::Binary, nullable)]);
+        let whole = |nulls: Vec<bool>| Arc::new(StructArray::new(fields(true), vec![bytes()], Some(nulls.into()))) as ArrayRef;
+        let to = DataType::Struct(fields(false));
+        assert_eq!(*retype(&whole(vec![true, false]), &to).unwrap().data_type(), to);
+        assert_eq!(*retype(&whole(vec![true, true]), &to).unwrap().data_type(), DataType::Struct(fields(true)));
+        assert!(retype(&(Arc::new(Int32Array::from(vec![1])) as ArrayRef), &to).is_err());
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use millstream_core::{Error, ErrorKind, Result};
+use millstream_core::Result;
 
 use super::super::FileRef;
 use super::super::resolve::timestamp;
@@ -200,13 +200,4 @@ fn column_names(texts: &[Option<String>]) -> Vec<String> {
         Some(text) => text.clone(),
     };
     texts.iter().enumerate().map(name).collect()
-}
-
-/// A schema without columns cannot be read.
-pub(super) fn require_columns(schema: SchemaRef) -> Result<SchemaRef> {
-    if schema.fields().is_empty() {
-        let message = "there is no file with content to take the CSV schema from: give the schema";
-        return Err(Error::new(ErrorKind::Invalid, "UNABLE_TO_INFER_SCHEMA", message).with_sqlstate("42KD9"));
-    }
-    Ok(schema)
 }

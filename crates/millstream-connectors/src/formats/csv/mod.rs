@@ -53,7 +53,8 @@ impl FileFormat for Csv {
 
     async fn infer(&self, files: &[FileRef], options: &Options) -> Result<SchemaRef> {
         let checked = CsvOptions::from_options(options)?;
-        infer::require_columns(infer::infer(files, &checked, options.get("dateFormat")).await?)
+        // Files without a line in them are read as no columns, as Spark does.
+        infer::infer(files, &checked, options.get("dateFormat")).await
     }
 
     fn reader(&self, schema: SchemaRef, options: &Options) -> Result<Arc<dyn FileReader>> {

@@ -269,6 +269,6 @@ fn check_no_panic(content: &[u8], multi_line: bool, trim: bool) {
             assert!(outcome.error.is_none());
         }
         let inferred = Csv.infer(&[remote("f", content).await], &options.with("inferSchema", "true")).await;
-        assert!(inferred.is_ok() || inferred.unwrap_err().code() == "UNABLE_TO_INFER_SCHEMA");
+        assert!(inferred.is_ok());
     });
 }

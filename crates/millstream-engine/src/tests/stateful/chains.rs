@@ -80,6 +80,17 @@ async fn a_watermark_above_another_ends_the_query_once_time_passes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_watermark_above_an_operator_without_one_counts() {
+    let events = Events::new("");
+    let first = distinct(events.plan(), &["k"], false);
+    let above = Watermark::try_new(first, Column::from_name("ts"), 20_000).unwrap().into_plan();
+    let files: [&[Event]; 2] = [&[at("a", 1060.0, 1)], &[at("a", 1070.0, 2), at("b", 1080.0, 4)]];
+    let steps = play(&events, sums(above, 5, Some(20_000)), Append, &files).await;
+    assert_eq!(steps[0].watermark.as_deref(), Some("00:17:20.000"));
+    assert_eq!(steps[1].watermark.as_deref(), Some("00:17:40.000"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_join_hands_on_time_with_the_delay_of_its_range() {
     let (left, right) = (Events::new("l"), Events::new("r"));
     let five = datafusion::logical_expr::lit(datafusion::scalar::ScalarValue::new_interval_mdn(0, 0, 5_000_000_000));

@@ -1,13 +1,11 @@
 //! Several rows or values in order: `max_by(x, y, k)`, `min_by(x, y, k)`, `approx_top_k`.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StructArray, UInt64Array};
-use arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, take};
+use arrow::compute::{SortOptions, concat, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
-use arrow::row::{RowConverter, SortField};
+use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::DataFusionError;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Accumulator;
@@ -77,12 +75,71 @@ impl Aggregation for Extremes {
     }
 }
 
+impl Extremes {
+    /// Keys in an order where the better one is the greater one.
+    fn encode(&self, keys: &ArrayRef) -> DfResult<Rows> {
+        let options = SortOptions { descending: !self.greatest, nulls_first: false };
+        let converter = RowConverter::new(vec![SortField::new_with_options(keys.data_type().clone(), options)])?;
+        Ok(converter.convert_columns(std::slice::from_ref(keys))?)
+    }
+}
+
+/// The best of keys in a binary heap with the worst of them at its root. Which of equal ones is there depends on how they came, as in Spark.
+struct Best<K> {
+    count: usize,
+    heap: Vec<(K, usize)>,
+}
+
+impl<K: Ord> Best<K> {
+    /// Takes a key where there is room, or where it is better than the worst one.
+    fn offer(&mut self, key: K, row: usize) {
+        if self.heap.len() < self.count {
+            self.heap.push((key, row));
+            self.rise();
+        } else if let Some(worst) = self.heap.first_mut()
+            && worst.0 < key
+        {
+            *worst = (key, row);
+            self.sink();
+        }
+    }
+
+    fn is_worse(&self, one: usize, other: usize) -> bool {
+        matches!((self.heap.get(one), self.heap.get(other)), (Some(one), Some(other)) if one.0 < other.0)
+    }
+
+    fn rise(&mut self) {
+        let mut at = self.heap.len().saturating_sub(1);
+        while at > 0 && self.is_worse(at, (at - 1) / 2) {
+            self.heap.swap(at, (at - 1) / 2);
+            at = (at - 1) / 2;
+        }
+    }
+
+    fn sink(&mut self) {
+        let mut at = 0;
+        loop {
+            let mut worst = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if self.is_worse(child, worst) {
+                    worst = child;
+                }
+            }
+            if worst == at {
+                return;
+            }
+            self.heap.swap(at, worst);
+            at = worst;
+        }
+    }
+}
+
 #[derive(Debug)]
 struct ExtremesAccumulator {
     extremes: Extremes,
     result: DataType,
     fields: Fields,
-    /// The rows that count so far, in the order in which they were seen.
+    /// The rows that count so far, as they lie in their heap.
     rows: StructArray,
 }
 
@@ -92,24 +149,13 @@ impl ExtremesAccumulator {
         let all = concat(&[&self.rows, &new])?;
         let Some(rows) = all.as_struct_opt() else { return Err(DataFusionError::Internal("rows are due".into())) };
         let [_, keys] = rows.columns() else { return Err(DataFusionError::Internal("values and keys are due".into())) };
-        // The better a row, the greater its key. Where there is no room, a row has to be better than the worst one, of equal ones the first.
-        let options = SortOptions { descending: !self.extremes.greatest, nulls_first: false };
-        let converter = RowConverter::new(vec![SortField::new_with_options(keys.data_type().clone(), options)])?;
-        let encoded = converter.convert_columns(std::slice::from_ref(keys))?;
+        let encoded = self.extremes.encode(keys)?;
         let nulls = keys.logical_nulls();
-        let mut best = BinaryHeap::with_capacity(self.extremes.count.min(rows.len()) + 1);
+        let mut best = Best { count: self.extremes.count, heap: Vec::new() };
         for (row, key) in encoded.iter().enumerate().filter(|(row, _)| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row))) {
-            let full = best.len() == self.extremes.count;
-            if full && best.peek().is_some_and(|Reverse((worst, _))| key <= *worst) {
-                continue;
-            }
-            if full {
-                best.pop();
-            }
-            best.push(Reverse((key, row)));
+            best.offer(key, row);
         }
-        let mut chosen: Vec<u64> = best.into_iter().filter_map(|Reverse((_, row))| u64::try_from(row).ok()).collect();
-        chosen.sort_unstable();
+        let chosen: Vec<u64> = best.heap.into_iter().filter_map(|(_, row)| u64::try_from(row).ok()).collect();
         let chosen = take(rows, &UInt64Array::from(chosen), None)?;
         if let Some(chosen) = chosen.as_struct_opt() {
             self.rows = chosen.clone();
@@ -140,8 +186,10 @@ impl Accumulator for ExtremesAccumulator {
     fn evaluate(&mut self) -> DfResult<ScalarValue> {
         match (self.rows.columns(), &self.result) {
             ([values, keys], DataType::List(field)) if !values.is_empty() => {
-                let options = SortOptions { descending: self.extremes.greatest, nulls_first: false };
-                let order = lexsort_to_indices(&[SortColumn { values: keys.clone(), options: Some(options) }], None)?;
+                let encoded = self.extremes.encode(keys)?;
+                let mut order: Vec<_> = encoded.iter().zip(0_u64..).collect();
+                order.sort_by(|(one, _), (other, _)| other.cmp(one));
+                let order: UInt64Array = order.into_iter().map(|(_, row)| row).collect();
                 let values = take(values, &order, None)?;
                 let offsets = arrow::buffer::OffsetBuffer::from_lengths([values.len()]);
                 let list = arrow::array::ListArray::try_new(field.clone(), offsets, values, None)?;

@@ -86,14 +86,14 @@ fn convert(value: Typed, to: &Field, mode: CastMode, settings: &Settings) -> Typ
     if value.data_type == *to.data_type() && units_stay {
         return value.with_metadata(to.metadata().clone());
     }
-    if let Some(moment) = value.as_literal().and_then(|text| datetime::named_moment(text, to.data_type(), settings)) {
-        return moment.with_metadata(to.metadata().clone());
-    }
     if value.data_type == DataType::Null && value.as_literal().is_some() {
         return Typed::null(to.data_type()).with_metadata(to.metadata().clone());
     }
     let nullable = value.nullable || rules::may_give_null(&value.data_type, to.data_type(), mode);
     let metadata = to.metadata().clone();
+    if let Some(moment) = value.as_literal().and_then(|text| datetime::named_moment(text, to.data_type(), settings)) {
+        return Typed { nullable, ..moment.with_metadata(metadata) };
+    }
     if engine_casts(&value.data_type, to.data_type()) {
         let expr = datafusion::logical_expr::cast(value.expr, to.data_type().clone());
         return Typed::new(expr, to.data_type().clone(), nullable).with_metadata(metadata);

@@ -179,8 +179,7 @@ fn any_time(call: &Call<'_>, index: usize) -> Result<Typed> {
         DataType::Time64(_) => Ok(value.clone()),
         DataType::Utf8 => {
             let kernel = ClockOfText { zone: call.settings.time_zone, ansi: call.settings.ansi };
-            let nullable = value.nullable || !kernel.ansi;
-            Ok(scalar("clock_of_text", kernel, vec![value.clone()], types::timestamp(), nullable))
+            Ok(scalar("clock_of_text", kernel, vec![value.clone()], types::timestamp(), true))
         }
         _ => any_timestamp(call, index),
     }

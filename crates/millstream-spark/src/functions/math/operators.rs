@@ -36,7 +36,7 @@ fn binary(call: &Call<'_>, operation: Operation, overflow: Overflow) -> Result<T
         // A try covers the reading of texts, too.
         for (side, other) in [(&mut left, right.data_type.clone()), (&mut right, call.value(0)?.data_type.clone())] {
             if side.data_type == DataType::Utf8 && is_numeric(&other) {
-                let to = if is_integral(&other) { DataType::Int64 } else { DataType::Float64 };
+                let to = if is_integral(&other) && call.settings.ansi { DataType::Int64 } else { DataType::Float64 };
                 *side = cast::explicit(side.clone(), &to, cast::CastMode::Try, call.settings)?;
             }
         }

@@ -27,6 +27,16 @@ fn concat(call: &Call<'_>) -> Result<Typed> {
         return Ok(Typed::text(""));
     }
     if values.iter().any(|value| matches!(value.data_type, DataType::List(_))) {
+        for (index, value) in values.iter().enumerate() {
+            match &value.data_type {
+                DataType::List(_) | DataType::Binary | DataType::Utf8 => {}
+                DataType::Null => {
+                    let message = format!("the inputs of `{}` should all be of one type", call.name);
+                    return Err(faults::mismatch("DATA_DIFF_TYPES", message));
+                }
+                other => return Err(faults::unexpected_type(call.name, index, "(\"STRING\" or \"BINARY\" or \"ARRAY\")", other)),
+            }
+        }
         let (data_type, values) = call.common(0)?;
         return Ok(strict("concat", ConcatArrays, values, data_type));
     }
