@@ -44,6 +44,20 @@ async fn with_one_watermark_for_all_the_second_aggregation_loses_rows_as_in_old_
     query.stop().await;
 }
 
+/// Which of several duplicates is kept depends on the order of rows, which must not depend on which task is faster.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deduplication_sees_what_an_aggregation_gives_in_the_order_of_its_tasks() {
+    let events = Events::new("");
+    let lab = Lab::parallel(2);
+    let kept = distinct(sums(events.watermarked(0), 5, Some(0)), &["w", "s"], false);
+    let query = lab.start(kept, Append).await.unwrap();
+    let plan = query.explain().unwrap();
+    let exchanges: Vec<bool> =
+        plan.lines().filter(|line| line.contains("ExchangeExec")).map(|line| line.trim_end().ends_with("in order")).collect();
+    assert_eq!(exchanges, [true, false], "{plan}");
+    query.stop().await;
+}
+
 fn union(left: &Events, right: &Events, delays: [i64; 2]) -> LogicalPlan {
     LogicalPlanBuilder::from(left.watermarked(delays[0])).union(right.watermarked(delays[1])).and_then(LogicalPlanBuilder::build).unwrap()
 }
