@@ -51,6 +51,8 @@ async fn a_deduplication_sees_what_an_aggregation_gives_in_the_order_of_its_task
     let lab = Lab::parallel(2);
     let kept = distinct(sums(events.watermarked(0), 5, Some(0)), &["w", "s"], false);
     let query = lab.start(kept, Append).await.unwrap();
+    events.add(&[at("a", 1001.0, 1)]);
+    lab.step(&query).await;
     let plan = query.explain().unwrap();
     let exchanges: Vec<bool> =
         plan.lines().filter(|line| line.contains("ExchangeExec")).map(|line| line.trim_end().ends_with("in order")).collect();
