@@ -86,6 +86,31 @@ async fn of_two_watermarks_the_slower_counts_unless_told_otherwise() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_recorded_policy_wins_over_the_session_which_is_told() {
+    const POLICY: &str = "spark.sql.streaming.multipleWatermarkPolicy";
+    let mut lab = Lab::new();
+    lab.settings.pinned.insert(POLICY.to_owned(), "min".to_owned());
+    let (left, right) = (Events::new(""), Events::new(""));
+    let query = lab.start(sums(union(&left, &right, [1_000, 1_000]), 5, Some(1_000)), Append).await.unwrap();
+    left.add(&[at("a", 1060.0, 1)]);
+    assert_eq!(lab.step(&query).await.watermark.as_deref(), Some("00:00:00.000"));
+    query.stop().await;
+    assert!(query.recent_progress().iter().all(|progress| progress.millstream.advice.is_empty()));
+
+    let mut again = lab.restarted();
+    again.settings.pinned.insert(POLICY.to_owned(), "max".to_owned());
+    let query = again.start(sums(union(&left, &right, [1_000, 1_000]), 5, Some(1_000)), Append).await.unwrap();
+    left.add(&[at("a", 1070.0, 1)]);
+    assert_eq!(again.step(&query).await.watermark.as_deref(), Some("00:00:00.000"), "the fastest stream alone does not move time");
+    right.add(&[at("b", 1051.0, 2)]);
+    assert_eq!(again.step(&query).await.watermark.as_deref(), Some("00:17:30.000"));
+    query.stop().await;
+    let advice: Vec<String> = query.recent_progress().iter().flat_map(|progress| progress.millstream.advice.clone()).collect();
+    assert_eq!(advice.len(), 1, "{advice:?}");
+    assert!(advice[0].starts_with(&format!("{POLICY} is max in the session and min in the checkpoint")), "{advice:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watermark_above_another_ends_the_query_once_time_passes() {
     let events = Events::new("");
     let again = Watermark::try_new(events.watermarked(0), Column::from_name("ts"), 20_000).unwrap().into_plan();
