@@ -9,7 +9,7 @@ use object_store::ObjectStore;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use super::setup::{entries, open_with, plan};
+use super::setup::{entries, logged, open_with, plan};
 use crate::CheckpointOptions;
 
 /// A range of input: after the first, up to and including the second, counted from 1.

@@ -171,7 +171,7 @@ pub(super) async fn batches(checkpoint: &Checkpoint, from: u64, to: u64) {
 }
 
 /// Every entry of a source's log with its batch, as [`SourceLog::each`] gives them.
-pub async fn logged(log: &Arc<dyn SourceLog>, batch_of: &BatchOf<'_>) -> Result<Vec<(u64, String)>> {
+pub(super) async fn logged(log: &Arc<dyn SourceLog>, batch_of: &BatchOf<'_>) -> Result<Vec<(u64, String)>> {
     let mut all = Vec::new();
     let mut visit = |batch: u64, entry: &str| {
         all.push((batch, entry.to_owned()));
