@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use millstream_core::source_log::{SourceLog, conflicting};
+use millstream_core::source_log::{BatchOf, SourceLog, VisitEntry, conflicting};
 use millstream_core::{Error, ErrorKind, Result, crash};
 use object_store::path::Path;
 use tokio::sync::Mutex;
@@ -179,21 +179,17 @@ impl CheckpointSourceLog {
         Ok((batch == id || !entries.is_empty()).then_some(entries))
     }
 
-    async fn read_all(
-        &self,
-        files: &Files,
-        batch_of: &(dyn for<'e> Fn(&'e str) -> Option<u64> + Send + Sync),
-    ) -> Result<Vec<(u64, String)>> {
-        let Some(newest) = files.known.keys().next_back().copied() else { return Ok(Vec::new()) };
-        let mut all = Vec::new();
+    async fn read_each(&self, files: &Files, batch_of: &BatchOf<'_>, visit: &mut VisitEntry<'_>) -> Result<()> {
+        let Some(newest) = files.known.keys().next_back().copied() else { return Ok(()) };
         for (batch, form) in self.chain(files, newest + 1).await? {
-            let entries = self.file(batch, form, lines::decode).await?;
-            all.extend(entries.into_iter().map(|entry| match form {
-                Form::Plain => (batch, entry),
-                Form::Compact => (batch_of(&entry).unwrap_or(batch), entry),
-            }));
+            // The text of a file is all that is in memory of it: a compacted one can have millions of entries.
+            let parts = self.file(batch, form, lines::text).await?;
+            for entry in lines::entries(&parts) {
+                let batch = if form == Form::Compact { batch_of(entry).unwrap_or(batch) } else { batch };
+                visit(batch, entry)?;
+            }
         }
-        Ok(all)
+        Ok(())
     }
 
     /// The compacted batch below which files may go by Spark's rule, if there are any.
@@ -288,13 +284,13 @@ impl SourceLog for CheckpointSourceLog {
         Ok(self.load(&mut files).await?.known.keys().next_back().copied())
     }
 
-    async fn all(&self, batch_of: &(dyn for<'e> Fn(&'e str) -> Option<u64> + Send + Sync)) -> Result<Vec<(u64, String)>> {
+    async fn each(&self, batch_of: &BatchOf, visit: &mut VisitEntry) -> Result<()> {
         let mut files = self.files.lock().await;
-        match self.read_all(self.load(&mut files).await?, batch_of).await {
+        match self.read_each(self.load(&mut files).await?, batch_of, visit).await {
             Err(error) if error.code() == HOLE => {
                 // The run before may have ended with a clean-up that came after our listing.
                 *files = None;
-                self.read_all(self.load(&mut files).await?, batch_of).await
+                self.read_each(self.load(&mut files).await?, batch_of, visit).await
             }
             outcome => outcome,
         }

@@ -148,6 +148,9 @@ pub struct Extras {
     /// How the query differs from the one that made the checkpoint; told once, in the first report of a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub query_changes: Vec<String>,
+    /// What the user should know about the query although nothing is wrong; told once, in the first report of a run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
     /// Expectations by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expectations: BTreeMap<String, ExpectationProgress>,

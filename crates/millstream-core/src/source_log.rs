@@ -25,11 +25,21 @@ pub trait SourceLog: Debug + Send + Sync {
     /// The newest batch, or `None` in a new log.
     async fn latest(&self) -> Result<Option<u64>>;
 
-    /// Every entry with the batch that it belongs to, oldest first, compacted batches included.
+    /// Gives `visit` every entry with the batch that it belongs to, oldest first, compacted batches included. An entry may come again, when what
+    /// is read went away meanwhile and reading begins anew.
     ///
     /// A log that compacts keeps entries whose batch must be told from the entry itself; `batch_of` reads it.
-    async fn all(&self, batch_of: &(dyn for<'e> Fn(&'e str) -> Option<u64> + Send + Sync)) -> Result<Vec<(u64, String)>>;
+    ///
+    /// # Errors
+    /// Those of the store, and of `visit`.
+    async fn each(&self, batch_of: &BatchOf, visit: &mut VisitEntry) -> Result<()>;
 }
+
+/// Tells the batch of an entry from the entry itself.
+pub type BatchOf<'a> = dyn for<'e> Fn(&'e str) -> Option<u64> + Send + Sync + 'a;
+
+/// Takes an entry and its batch.
+pub type VisitEntry<'a> = dyn for<'e> FnMut(u64, &'e str) -> Result<()> + Send + 'a;
 
 /// A log that lives as long as the process: for batch reads and tests.
 #[derive(Debug, Default)]
@@ -63,8 +73,8 @@ impl SourceLog for MemorySourceLog {
         Ok(self.entries().keys().next_back().copied())
     }
 
-    async fn all(&self, _batch_of: &(dyn for<'e> Fn(&'e str) -> Option<u64> + Send + Sync)) -> Result<Vec<(u64, String)>> {
-        Ok(self.entries().iter().flat_map(|(id, lines)| lines.iter().map(|line| (*id, line.clone()))).collect())
+    async fn each(&self, _batch_of: &BatchOf, visit: &mut VisitEntry) -> Result<()> {
+        self.entries().iter().try_for_each(|(id, lines)| lines.iter().try_for_each(|line| visit(*id, line)))
     }
 }
 

@@ -204,10 +204,6 @@ pub fn is_streaming(plan: &LogicalPlan) -> Result<bool> {
     streams(plan).map(|streams| !streams.is_empty())
 }
 
-/// The column in which `EXCEPT ALL` of a stream counts the rows of its left side as 1 and those of its right side as -1, before it groups
-/// them. The union and the aggregation that it is made of are one operator to whoever checks plans.
-pub const EXCEPT_ALL: &str = "counts_of_except_all";
-
 /// Whether a plan watches the event time of a stream.
 ///
 /// # Errors

@@ -71,6 +71,21 @@ pub(crate) fn body(bytes: &Bytes) -> Result<Vec<Bytes>, Flaw> {
     Ok(vec![Bytes::from(first), bytes.slice(line_end..)].into_iter().filter(|part| !part.is_empty()).collect())
 }
 
+/// The [`body`] of a file, which is text.
+pub(crate) fn text(bytes: &Bytes) -> Result<Vec<Bytes>, Flaw> {
+    let parts = body(bytes)?;
+    match parts.iter().all(|part| std::str::from_utf8(part).is_ok()) {
+        true => Ok(parts),
+        false => Err(Flaw::Damaged("it is not UTF-8".into())),
+    }
+}
+
+/// The entries of a [`text`], one after the other.
+pub(crate) fn entries(text: &[Bytes]) -> impl Iterator<Item = &str> {
+    let lines = text.iter().flat_map(|part| std::str::from_utf8(part).unwrap_or_default().split('\n'));
+    lines.filter(|line| !line.is_empty())
+}
+
 /// The entries of a file.
 pub(crate) fn decode(bytes: &Bytes) -> Result<Vec<String>, Flaw> {
     let parts = body(bytes)?;

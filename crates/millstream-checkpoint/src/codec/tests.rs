@@ -330,6 +330,8 @@ proptest! {
     #[test]
     fn source_entries_come_back(entries in prop::collection::vec("[^\u{0}\n{][^\u{0}\n]{0,20}|\\{\"path\":\"[a-z]{0,9}\",\"batchId\":[0-9]\\}", 0..5)) {
         let written = Bytes::from(lines::encode(&[], &entries).concat());
+        let text = lines::text(&written).unwrap();
+        prop_assert_eq!(lines::entries(&text).collect::<Vec<_>>(), entries.clone());
         prop_assert_eq!(lines::decode(&written), Ok(entries));
     }
 

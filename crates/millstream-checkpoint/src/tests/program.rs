@@ -9,7 +9,7 @@ use object_store::ObjectStore;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use super::setup::{entries, open_with, plan};
+use super::setup::{entries, logged, open_with, plan};
 use crate::CheckpointOptions;
 
 /// A range of input: after the first, up to and including the second, counted from 1.
@@ -109,7 +109,7 @@ pub(super) async fn run(store: &Arc<dyn ObjectStore>, options: CheckpointOptions
         checkpoint.purge(batch).await?;
         (batch, start) = (batch + 1, end);
     }
-    let logged: Vec<u64> = log.all(&|_| None).await?.into_iter().map(|(id, _)| id).collect();
+    let logged: Vec<u64> = logged(&log, &|_| None).await?.into_iter().map(|(id, _)| id).collect();
     assert!(logged.last().is_none_or(|last| *last + 1 >= start), "the source's log ends at {logged:?}, input is taken up to {start}");
     checkpoint.close().await
 }

@@ -35,7 +35,7 @@ async fn a_checkpoint_of_spark_goes_on() {
     assert_eq!(previous.conf["spark.sql.shuffle.partitions"], "2");
     let log = checkpoint.source_log("0");
     assert_eq!(log.latest().await.unwrap(), Some(3));
-    let files: Vec<_> = log.all(&|_| None).await.unwrap();
+    let files: Vec<_> = logged(&log, &|_| None).await.unwrap();
     assert_eq!(files.iter().map(|(batch, _)| *batch).collect::<Vec<_>>(), [0, 1, 2, 3]);
     assert_eq!(files[2].1, "{\"path\":\"file:///fixtures/ck/src/f2.json\",\"timestamp\":1795974230347,\"batchId\":2}");
 
@@ -230,7 +230,7 @@ async fn a_partial_listing_hides_nothing() {
             assert!(matches!(resume(&tail), Ok(Resume::Next { batch_id: 9, .. })), "{listed} {retained}: {tail:?}");
             let log = checkpoint.source_log("0");
             assert_eq!(log.latest().await.unwrap(), Some(8), "{listed} {retained}");
-            let all = log.all(&|entry| entry.split("/in/").nth(1)?.split('-').next()?.parse().ok()).await.unwrap();
+            let all = logged(&log, &|entry| entry.split("/in/").nth(1)?.split('-').next()?.parse().ok()).await.unwrap();
             assert_eq!(all.iter().map(|(batch, _)| *batch).collect::<Vec<_>>(), (0..9).collect::<Vec<_>>());
         }
     }

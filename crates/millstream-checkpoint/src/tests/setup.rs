@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use millstream_core::recovery::{CommitRecord, OffsetRecord};
+use millstream_core::source_log::{BatchOf, SourceLog};
 use millstream_core::{Clock, Ids, Offset, Result};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
@@ -167,4 +168,15 @@ pub(super) async fn batches(checkpoint: &Checkpoint, from: u64, to: u64) {
         checkpoint.write_offsets(batch, &plan(batch)).await.unwrap();
         checkpoint.write_commit(batch, &commit(0)).await.unwrap();
     }
+}
+
+/// Every entry of a source's log with its batch, as [`SourceLog::each`] gives them.
+pub(super) async fn logged(log: &Arc<dyn SourceLog>, batch_of: &BatchOf<'_>) -> Result<Vec<(u64, String)>> {
+    let mut all = Vec::new();
+    let mut visit = |batch: u64, entry: &str| {
+        all.push((batch, entry.to_owned()));
+        Ok(())
+    };
+    log.each(batch_of, &mut visit).await?;
+    Ok(all)
 }

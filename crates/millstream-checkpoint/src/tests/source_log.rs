@@ -15,7 +15,7 @@ async fn fill(log: &Arc<dyn SourceLog>, from: u64, to: u64) {
 
 async fn check_all(log: &Arc<dyn SourceLog>, end: u64) {
     let expected: Vec<(u64, String)> = (0..end).flat_map(|id| entries(id, 2).into_iter().map(move |entry| (id, entry))).collect();
-    assert_eq!(log.all(&batch_of).await.unwrap(), expected);
+    assert_eq!(logged(log, &batch_of).await.unwrap(), expected);
     assert_eq!(log.latest().await.unwrap(), end.checked_sub(1));
     for id in 0..end {
         assert_eq!(log.get(id).await.unwrap(), Some(entries(id, 2)), "batch {id}");
@@ -67,8 +67,8 @@ async fn entries_that_do_not_tell_their_batch_are_not_compacted() {
         log.add(id, &[format!("{id}")]).await.unwrap();
     }
     assert!(on_disk.has("sources/rates/9") && !on_disk.has("sources/rates/9.compact"));
-    let all = log.all(&|_| None).await.unwrap();
-    assert_eq!(all, (0..12).map(|id| (id, id.to_string())).collect::<Vec<_>>());
+    let found = logged(&log, &|_| None).await.unwrap();
+    assert_eq!(found, (0..12).map(|id| (id, id.to_string())).collect::<Vec<_>>());
     assert_eq!(on_disk.read("sources/rates/0"), "v1\n0", "Spark reads a number here");
 }
 
@@ -83,7 +83,7 @@ async fn batches_without_entries_are_batches() {
     }
     assert_eq!(log.latest().await.unwrap(), Some(10));
     assert_eq!(log.get(3).await.unwrap(), Some(vec![]));
-    assert_eq!(log.all(&batch_of).await.unwrap().len(), 2);
+    assert_eq!(logged(&log, &batch_of).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -101,9 +101,9 @@ async fn files_that_a_compacted_one_covers_go_by_spark_s_rule() {
     assert_eq!(checkpoint.source_log("0").get(3).await.unwrap(), Some(entries(3, 1)), "its entry is in 9.compact");
     checkpoint.close().await.unwrap();
     let again = on_disk.open(options()).await.unwrap();
-    assert_eq!(again.source_log("0").all(&batch_of).await.unwrap().len(), 15);
+    assert_eq!(logged(&again.source_log("0"), &batch_of).await.unwrap().len(), 15);
     batches(&again, 15, 26).await;
-    assert_eq!(again.source_log("0").all(&batch_of).await.unwrap().len(), 26);
+    assert_eq!(logged(&again.source_log("0"), &batch_of).await.unwrap().len(), 26);
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_missing_or_damaged_file_is_named() {
         checkpoint.close().await.unwrap();
         let checkpoint = on_disk.open(options("a")).await.unwrap();
         let log = checkpoint.source_log("0");
-        let error = log.all(&batch_of).await.unwrap_err();
+        let error = logged(&log, &batch_of).await.unwrap_err();
         assert_eq!(error.code(), code);
         assert!(error.message().contains("sources/0/4"), "{error}");
         log.add(8, &entries(8, 2)).await.unwrap();

@@ -73,13 +73,13 @@ pub(crate) fn next_batch(offset: Option<&Offset>) -> Result<u64> {
     Ok(u64::try_from(last.saturating_add(1)).unwrap_or(0))
 }
 
-/// The files that were read, by a fingerprint of 128 bits of their URL or name, so that a million of them take some 40 MB.
+/// The files that were read, by a fingerprint of 128 bits of their URL or name, so that each takes some 50 bytes whatever its name.
 ///
 /// A file that is older than the newest one by more than the age limit is forgotten and, if it is still there, ignored. Spark walks the
-/// whole map after every batch; here the same files count as forgotten, and are swept out when the map has doubled.
+/// whole map after every batch; here the same files count as forgotten, and are swept out, with their memory, when the map has doubled.
 #[derive(Debug)]
 pub(crate) struct SeenFiles {
-    by_key: HashMap<u128, i64, BuildHasherDefault<DefaultHasher>>,
+    by_key: HashMap<[u64; 2], i64, BuildHasherDefault<DefaultHasher>>,
     max_age_ms: Option<i64>,
     name_only: bool,
     newest_ms: i64,
@@ -102,15 +102,15 @@ impl SeenFiles {
         }
     }
 
-    fn key(&self, url: &str) -> u128 {
+    fn key(&self, url: &str) -> [u64; 2] {
         let text = if self.name_only { uri::name_of(url) } else { url };
         let hash = |salt: u8| {
             let mut hasher = DefaultHasher::new();
             salt.hash(&mut hasher);
             text.hash(&mut hasher);
-            u128::from(hasher.finish())
+            hasher.finish()
         };
-        hash(0) << 64 | hash(1)
+        [hash(0), hash(1)]
     }
 
     pub(crate) fn add(&mut self, url: &str, modified_ms: i64) {
@@ -136,12 +136,19 @@ impl SeenFiles {
             let threshold_ms = self.threshold_ms;
             self.by_key.retain(|_, seen_ms| *seen_ms >= threshold_ms);
             self.sweep_at = (self.by_key.len() * 2).max(Self::FIRST_SWEEP);
+            self.by_key.shrink_to(self.sweep_at);
         }
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
         self.by_key.len()
+    }
+
+    /// Bytes of the map: a place and a byte of control for each bucket, which are as many as the next power of two.
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
+        (self.by_key.capacity() * 8 / 7).next_power_of_two() * (size_of::<([u64; 2], i64)>() + 1)
     }
 }
 
@@ -201,5 +208,23 @@ mod tests {
         }
         assert!(seen.len() <= SeenFiles::FIRST_SWEEP, "{}", seen.len());
         assert!(!seen.is_new("file:///in/99999", 99_999));
+    }
+
+    #[test]
+    fn ten_million_files_take_less_than_half_a_gigabyte_and_none_of_it_once_they_are_forgotten() {
+        const FILES: u64 = 10_000_000;
+        let mut seen = SeenFiles::new(Some(10), false);
+        let name = "x".repeat(200);
+        seen.add(&name, 0);
+        // The fingerprints of as many files: what is measured is the map.
+        seen.by_key.extend((1..FILES).map(|file| ([file.wrapping_mul(0x9e37_79b9_7f4a_7c15), file], 0)));
+        seen.purge();
+        assert_eq!((seen.len() as u64, seen.contains(&name)), (FILES, true));
+        assert!(seen.bytes() < 500_000_000, "{}", seen.bytes());
+        seen.add("newer", 100);
+        seen.sweep_at = 0;
+        seen.purge();
+        assert_eq!(seen.len(), 1);
+        assert!(seen.bytes() < 1_000_000, "{}", seen.bytes());
     }
 }

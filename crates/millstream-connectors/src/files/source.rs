@@ -74,11 +74,14 @@ impl FileSource {
         context: SourceContext,
     ) -> Result<Self> {
         let mut seen = SeenFiles::new(options.max_file_age_ms, options.file_name_only);
-        for (_, line) in context.log.all(&log::batch_of).await? {
-            let entry = LogEntry::parse(&line)?;
+        let mut read_before = |_, line: &str| {
+            let entry = LogEntry::parse(line)?;
             seen.add(&entry.path, entry.timestamp);
-        }
-        seen.purge();
+            // Those that are too old go at once: a log has every file that was ever read.
+            seen.purge();
+            Ok(())
+        };
+        context.log.each(&log::batch_of, &mut read_before).await?;
         if options.file_name_only {
             tracing::warn!("'fileNameOnly' is set: of several files with one name in different directories only the first is read");
         }

@@ -12,8 +12,8 @@ use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, SkipT
 use millstream_core::sink::OutputMode;
 use millstream_core::{Error, Result};
 
-use crate::plan::{EXCEPT_ALL, is_streaming};
-use crate::stateful::{Arbitrary, Deduplicate, SessionWindow, event_time_delay};
+use crate::plan::is_streaming;
+use crate::stateful::{Arbitrary, Deduplicate, ExceptAllRows, SessionWindow, event_time_delay};
 use crate::{from_datafusion, to_datafusion};
 
 /// Spark's condition for most refusals of its checker; they share it and have no SQLSTATE.
@@ -107,7 +107,7 @@ fn aggregations(plan: &LogicalPlan) -> Result<Vec<Aggregation>> {
             // EXCEPT is one operator in Spark, and its aggregation a matter of the optimizer.
             excepted = Some(std::ptr::from_ref(distinct));
         }
-        let counts = matches!(node, LogicalPlan::Aggregate(aggregate) if counts_except_all(aggregate.input.schema()));
+        let counts = matches!(node, LogicalPlan::Aggregate(aggregate) if counted_by_except_all(&aggregate.input));
         if counts || excepted == Some(std::ptr::from_ref(node)) {
             return Ok(());
         }
@@ -120,8 +120,8 @@ fn aggregations(plan: &LogicalPlan) -> Result<Vec<Aggregation>> {
 }
 
 /// Whether a relation is what `EXCEPT ALL` counts.
-fn counts_except_all(schema: &DFSchema) -> bool {
-    schema.fields().iter().any(|field| field.name() == EXCEPT_ALL)
+fn counted_by_except_all(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Extension(extension) if extension.node.as_any().is::<ExceptAllRows>())
 }
 
 fn aggregation(node: &LogicalPlan) -> Result<Option<Aggregation>> {
@@ -212,7 +212,6 @@ fn node_allowed(node: &LogicalPlan, mode: OutputMode) -> Result<()> {
             )
             .with_sqlstate("42KDE"));
         }
-        LogicalPlan::Union(union) if counts_except_all(&union.schema) => return Ok(()),
         LogicalPlan::Union(union) => {
             let mut streams = union.inputs.iter().map(|input| is_streaming(input));
             if streams.all(|stream| !matches!(stream, Ok(false))) {

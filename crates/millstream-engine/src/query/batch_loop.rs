@@ -47,6 +47,8 @@ pub(super) struct BatchLoop {
     pub(super) event_time: EventTimeFacts,
     /// How the query differs from the one that made the checkpoint, until that is told.
     pub(super) changes: Vec<String>,
+    /// What the user should know about the query, until that is told.
+    pub(super) advice: Vec<String>,
     /// Which files of state count. Commits take turns with it.
     pub(super) state: Arc<tokio::sync::Mutex<StateLog>>,
     /// Whether a batch without data runs when time has passed that closes something.
@@ -246,6 +248,7 @@ impl BatchLoop {
         };
         let mut progress = report(&self.run, &facts, &outcome, &timer);
         progress.millstream.query_changes = std::mem::take(&mut self.changes);
+        progress.millstream.advice = std::mem::take(&mut self.advice);
         progress.millstream.idle_watermarks = self.tracker.as_ref().map(Tracker::idle).unwrap_or_default();
         let progress = Arc::new(progress);
         self.shared.keep(progress.clone());

@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::advice;
 use super::batch::BatchRun;
 use super::batch_loop::BatchLoop;
 use super::event_time::EventTimeFacts;
@@ -144,7 +145,7 @@ impl Launched {
         }
     }
 
-    async fn run(self, Opened { plan, resume, state, event_time, changes }: Opened) {
+    async fn run(self, Opened { plan, resume, state, event_time, changes, advice }: Opened) {
         // Set once, here.
         let _ = self.shared.explain.set(plan.explain());
         let Launched { shared, checkpoint, request, context, runner, clock, listeners, .. } = self;
@@ -177,6 +178,7 @@ impl Launched {
             restore_watermarks: request.settings.restore_watermarks,
             event_time,
             changes,
+            advice,
             state: Arc::new(tokio::sync::Mutex::new(state)),
             no_data_batches: request.settings.no_data_batches,
             pending_commit: None,
@@ -274,11 +276,17 @@ async fn open(
             changes = request.settings.changes.judge(&found)?;
         }
     }
+    let mut advice = advice::of(pinned, planned, &plan.flow);
+    advice.extend(state.take_repair());
+    let query = request.name.as_deref().unwrap_or("unnamed");
     for change in &changes {
-        tracing::warn!(query = request.name.as_deref().unwrap_or("unnamed"), change, "the query is not the one that made the checkpoint");
+        tracing::warn!(query, change, "the query is not the one that made the checkpoint");
+    }
+    for text in &advice {
+        tracing::warn!(query, advice = text, "the query may not do what was meant");
     }
     request.sink.prepare(&plan.schema, request.mode).await?;
-    Ok(Opened { plan, resume, state, event_time, changes })
+    Ok(Opened { plan, resume, state, event_time, changes, advice })
 }
 
 /// Into how many tasks stateful operators are split: as many as the session's tasks, and no more than its shuffle partitions. What the
@@ -299,6 +307,8 @@ struct Opened {
     event_time: EventTimeFacts,
     /// How the query differs from the one that made the checkpoint.
     changes: Vec<String>,
+    /// What the user should know about the query.
+    advice: Vec<String>,
 }
 
 /// Settings of one query that its session may change from query to query.

@@ -1,5 +1,6 @@
 //! A streaming query: its request, its handle, and the events that it tells.
 
+mod advice;
 mod batch;
 mod batch_loop;
 mod discard;

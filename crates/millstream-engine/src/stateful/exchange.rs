@@ -1,7 +1,9 @@
 //! Gives each row to the task that owns its key group.
 //!
 //! Every partition of the input is read by a task of its own, which puts rows into bounded queues, one for each task of the operator above.
-//! Rows of one input partition stay in their order. A full queue holds the readers back, so whoever takes rows of one task must take those of
+//! Rows of one input partition stay in their order. Where the input is made by the tasks of another operator, rows of its first task come before
+//! those of its second, and so on, so that what depends on the order of rows (which of several duplicates is kept) is the same in every run; rows
+//! of sources come as they are read. A full queue holds the readers back, so whoever takes rows of one task must take those of
 //! all tasks, if need be to drop them ([`super::operator::Operator::abandon`]).
 
 use std::fmt;
@@ -24,13 +26,19 @@ use millstream_checkpoint::state::key;
 use millstream_core::Error;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::exec::as_stateful;
 use super::table::{Codec, normalize, task_of};
 use crate::to_datafusion;
 
 /// Batches of one input partition that a task's queue holds before their reader waits.
 const AHEAD: usize = 2;
+
+/// Bytes of rows that a reader holds until the readers of earlier partitions are done. With more it no longer waits: order is not worth memory
+/// without end, and a reader that stopped reading could hold back those that it waits for.
+const MOST_HELD: usize = 64 << 20;
 
 /// The expressions whose values say which key group a row is in.
 #[derive(Debug)]
@@ -64,6 +72,8 @@ impl Keys {
 pub(crate) struct ExchangeExec {
     input: Arc<dyn ExecutionPlan>,
     keys: Arc<Keys>,
+    /// Whether the partitions of the input come one after the other.
+    ordered: bool,
     properties: Arc<PlanProperties>,
     /// The queues of this run, once any partition has been asked for.
     run: Mutex<Option<Run>>,
@@ -81,6 +91,7 @@ struct Run {
 struct Readers {
     state: Mutex<Reading>,
     partitions: usize,
+    ordered: bool,
     /// Partitions that were read to their end.
     done: AtomicUsize,
 }
@@ -100,8 +111,8 @@ impl ExchangeExec {
         let schema = input.schema();
         let types = exprs.iter().map(|expr| expr.data_type(&schema)).collect::<DfResult<Vec<_>>>()?;
         let keys = Arc::new(Keys { codec: Codec::new(&types)?, exprs });
-        let properties = properties(&input, tasks);
-        Ok(ExchangeExec { input, keys, properties, run: Mutex::new(None) })
+        let (properties, ordered) = (properties(&input, tasks), made_by_tasks(&input));
+        Ok(ExchangeExec { input, keys, ordered, properties, run: Mutex::new(None) })
     }
 
     fn tasks(&self) -> usize {
@@ -110,8 +121,13 @@ impl ExchangeExec {
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
         let properties = properties(&input, self.tasks());
-        ExchangeExec { input, keys: self.keys.clone(), properties, run: Mutex::new(None) }
+        ExchangeExec { input, keys: self.keys.clone(), ordered: self.ordered, properties, run: Mutex::new(None) }
     }
+}
+
+/// Whether the partitions of a plan are the tasks of an operator, which gives the same rows in every run.
+fn made_by_tasks(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    as_stateful(plan).is_some() || plan.children().into_iter().any(made_by_tasks)
 }
 
 fn properties(input: &Arc<dyn ExecutionPlan>, tasks: usize) -> Arc<PlanProperties> {
@@ -124,9 +140,9 @@ fn properties(input: &Arc<dyn ExecutionPlan>, tasks: usize) -> Arc<PlanPropertie
 }
 
 impl Run {
-    fn new(partitions: usize, tasks: usize) -> Self {
+    fn new(partitions: usize, tasks: usize, ordered: bool) -> Self {
         let (senders, queues) = (0..tasks).map(|_| mpsc::channel(AHEAD * partitions.max(1))).map(|(to, rows)| (to, Some(rows))).unzip();
-        let readers = Readers { state: Mutex::new(Reading::Waiting(senders)), partitions, done: AtomicUsize::new(0) };
+        let readers = Readers { state: Mutex::new(Reading::Waiting(senders)), partitions, ordered, done: AtomicUsize::new(0) };
         Run { queues, readers: Arc::new(readers) }
     }
 }
@@ -137,8 +153,13 @@ impl Readers {
         let mut state = self.state.lock();
         let Reading::Waiting(senders) = &mut *state else { return };
         let senders = std::mem::take(senders);
+        let mut turn = CancellationToken::new();
+        turn.cancel();
         let read = |partition| {
-            let reader = Reader { input: input.clone(), keys: keys.clone(), to: senders.clone(), partition };
+            let next = if self.ordered { CancellationToken::new() } else { turn.clone() };
+            let turn = std::mem::replace(&mut turn, next.clone());
+            let (input, keys, to) = (input.clone(), keys.clone(), senders.clone());
+            let reader = Reader { input, keys, to, partition, turn, _next: next.drop_guard() };
             let (readers, context) = (Arc::downgrade(self), context.clone());
             AbortOnDropHandle::new(tokio::spawn(async move {
                 if let Err(error) = reader.read(context).await {
@@ -172,23 +193,41 @@ struct Reader {
     keys: Arc<Keys>,
     to: Vec<mpsc::Sender<DfResult<RecordBatch>>>,
     partition: usize,
+    /// Fires when every earlier partition was read.
+    turn: CancellationToken,
+    /// Tells the reader of the next partition.
+    _next: DropGuard,
 }
 
 impl Reader {
     async fn read(&self, context: Arc<TaskContext>) -> DfResult<()> {
         let mut input = self.input.execute(self.partition, context)?;
+        let (mut held, mut bytes) = (Vec::new(), 0);
         while let Some(rows) = input.next().await {
             let rows = rows?;
             if rows.num_rows() == 0 {
                 continue;
             }
+            bytes += rows.get_array_memory_size();
+            held.push(rows);
+            if bytes < MOST_HELD && !self.turn.is_cancelled() {
+                continue;
+            }
+            self.send(std::mem::take(&mut held)).await?;
+            if self.to.iter().all(mpsc::Sender::is_closed) {
+                return Ok(());
+            }
+        }
+        self.turn.cancelled().await;
+        self.send(held).await
+    }
+
+    async fn send(&self, held: Vec<RecordBatch>) -> DfResult<()> {
+        for rows in held {
             for (part, to) in self.keys.split(&rows, self.to.len())?.into_iter().zip(&self.to) {
                 if let Some(part) = part {
                     let _ = to.send(Ok(part)).await;
                 }
-            }
-            if self.to.iter().all(mpsc::Sender::is_closed) {
-                return Ok(());
             }
         }
         Ok(())
@@ -198,7 +237,8 @@ impl Reader {
 impl DisplayAs for ExchangeExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys: Vec<String> = self.keys.exprs.iter().map(ToString::to_string).collect();
-        write!(f, "ExchangeExec: key groups of [{}] to {} tasks", keys.join(", "), self.tasks())
+        let order = if self.ordered { ", in order" } else { "" };
+        write!(f, "ExchangeExec: key groups of [{}] to {} tasks{order}", keys.join(", "), self.tasks())
     }
 }
 
@@ -247,7 +287,7 @@ impl ExecutionPlan for ExchangeExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
         let mut run = self.run.lock();
-        let run = run.get_or_insert_with(|| Run::new(self.input.output_partitioning().partition_count(), self.tasks()));
+        let run = run.get_or_insert_with(|| Run::new(self.input.output_partitioning().partition_count(), self.tasks(), self.ordered));
         let Some(queue) = run.queues.get_mut(partition).and_then(Option::take) else {
             return Err(DataFusionError::Internal(format!("partition {partition} of an exchange is asked for twice")));
         };
@@ -283,5 +323,76 @@ impl Taking {
                 self.readers.ended().err().map(Err)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, cast::AsArray};
+    use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+    use datafusion::physical_expr::expressions::Column;
+    use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+    use futures::{FutureExt, TryStreamExt};
+
+    use super::*;
+
+    fn schema() -> SchemaRef {
+        Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
+    }
+
+    fn rows(range: std::ops::Range<i64>) -> RecordBatch {
+        RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from_iter_values(range))]).unwrap()
+    }
+
+    /// Ten rows, once `after` fires; `read` fires when they were taken.
+    #[derive(Debug)]
+    struct Ten {
+        first: i64,
+        after: CancellationToken,
+        read: CancellationToken,
+    }
+
+    impl PartitionStream for Ten {
+        fn schema(&self) -> &SchemaRef {
+            static SCHEMA: std::sync::LazyLock<SchemaRef> = std::sync::LazyLock::new(schema);
+            &SCHEMA
+        }
+
+        fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+            let (first, after, read) = (self.first, self.after.clone(), self.read.clone());
+            let ten = stream::iter((first..first + 10).map(|n| Ok(rows(n..n + 1))));
+            let end = async move {
+                read.cancel();
+                stream::empty()
+            };
+            let all = async move { after.cancelled().await }.into_stream().flat_map(move |()| ten.clone());
+            Box::pin(RecordBatchStreamAdapter::new(schema(), all.chain(end.flatten_stream())))
+        }
+    }
+
+    /// The rows of each task when the second partition was read to its end before the first gives a row.
+    async fn exchanged(ordered: bool) -> Vec<Vec<i64>> {
+        let (read, now) = (CancellationToken::new(), CancellationToken::new());
+        now.cancel();
+        let late = Arc::new(Ten { first: 0, after: read.clone(), read: CancellationToken::new() }) as Arc<dyn PartitionStream>;
+        let early = Arc::new(Ten { first: 10, after: now, read }) as Arc<dyn PartitionStream>;
+        let input = StreamingTableExec::try_new(schema(), vec![late, early], None, None, false, None).unwrap();
+        let exchange = ExchangeExec::new(Arc::new(input), vec![Arc::new(Column::new("n", 0))], 2).unwrap();
+        let exchange = ExchangeExec { ordered, ..exchange };
+        let take = |task| exchange.execute(task, Arc::default()).unwrap().try_collect::<Vec<_>>();
+        let (one, other) = futures::join!(take(0), take(1));
+        let numbers = |batches: Vec<RecordBatch>| -> Vec<i64> {
+            batches.iter().flat_map(|rows| rows.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
+        };
+        vec![numbers(one.unwrap()), numbers(other.unwrap())]
+    }
+
+    #[tokio::test]
+    async fn rows_of_an_earlier_task_come_first_however_late_they_are() {
+        let tasks = exchanged(true).await;
+        assert_eq!(tasks.concat().len(), 20);
+        assert!(tasks.iter().all(|rows| rows.len() > 1 && rows.is_sorted()), "{tasks:?}");
+        // Rows of sources do not wait, which also shows that they come late here.
+        assert!(!exchanged(false).await.iter().all(|rows| rows.is_sorted()));
     }
 }

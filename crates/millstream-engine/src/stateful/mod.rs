@@ -48,7 +48,9 @@ pub(crate) use flow::TimeFlow;
 pub(crate) use join::bounds::join_is_bounded;
 pub(crate) use lateness::{LateRows, late_origins, late_rows_schema};
 pub(crate) use logical::Program;
-pub use logical::{Arbitrary, Deduplicate, SessionWindow, Slide, SlidingWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay};
+pub use logical::{
+    Arbitrary, Deduplicate, ExceptAllRows, SessionWindow, Slide, SlidingWindow, WATERMARK_DELAY, Watermark, delay_ms, event_time_delay,
+};
 pub(crate) use planner::StatefulPlanner;
 pub(crate) use rewrite::{allowed, parts, rewrite};
 pub(crate) use table::Placement;

@@ -15,8 +15,9 @@ use parking_lot::Mutex;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::deduplicate::DEDUPE;
 use super::refuse::RefuseCore;
-use super::table::{Placement, StateTable, TableSchema, Tables};
+use super::table::{Expiry, Placement, StateTable, TableSchema, Tables};
 use crate::{from_datafusion, to_datafusion};
 
 /// The work of one task of an operator: never waits, and says what it has as soon as it has it.
@@ -167,6 +168,11 @@ impl Operator {
         };
         let tasks = placement.tasks().map(task).collect::<DfResult<Vec<_>>>()?;
         Ok(Arc::new(Operator { description, new, tasks, placement: placement.clone(), abandoned: Mutex::default() }))
+    }
+
+    /// Whether it is a deduplication that never forgets a key.
+    pub(crate) fn remembers_for_ever(&self) -> bool {
+        self.description.name == DEDUPE && self.description.tables.iter().all(|table| table.expiry == Expiry::Never)
     }
 
     /// How many tasks it has.

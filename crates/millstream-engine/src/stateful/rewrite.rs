@@ -15,7 +15,7 @@ use datafusion::logical_expr::{Distinct, Expr, FetchType, Join, JoinType, Limit,
 use millstream_core::Result;
 use millstream_core::sink::OutputMode;
 
-use super::logical::StreamLimit;
+use super::logical::{ExceptAllRows, StreamLimit};
 use crate::check::set_operation;
 use crate::plan::is_streaming;
 use crate::{from_datafusion, to_datafusion};
@@ -30,7 +30,7 @@ pub(crate) fn allowed(rule: &str) -> bool {
     !NOT_ON_STREAMS.contains(&rule)
 }
 
-/// Limits over streams become nodes that remember, and rows whose null keys can match nothing are left out before joins, as Spark does.
+/// Limits over streams become nodes that remember, what `EXCEPT ALL` counts becomes a union, and rows whose null keys can match nothing are left out before joins, as Spark does.
 ///
 /// # Errors
 /// Those of rewriting.
@@ -39,6 +39,10 @@ pub(crate) fn rewrite(plan: LogicalPlan, mode: OutputMode, state: &SessionState)
         LogicalPlan::Limit(limit) if mode == OutputMode::Append && streams(&limit.input)? => limited(limit),
         LogicalPlan::Join(join) if is_except(&join) && streams(&join.left)? => except(join),
         LogicalPlan::Join(join) if streams(&join.left)? || streams(&join.right)? => without_nulls(in_parts(join)?, state),
+        LogicalPlan::Extension(extension) => Ok(match extension.node.as_any().downcast_ref::<ExceptAllRows>() {
+            Some(rows) => Transformed::yes(LogicalPlan::Union(rows.union.clone())),
+            None => Transformed::no(LogicalPlan::Extension(extension)),
+        }),
         other => Ok(Transformed::no(other)),
     });
     rewritten.map(|plan| plan.data).map_err(from_datafusion)

@@ -8,7 +8,8 @@ use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalP
 use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, Result};
 use millstream_engine::from_datafusion;
-use millstream_engine::plan::{EXCEPT_ALL, is_streaming};
+use millstream_engine::plan::is_streaming;
+use millstream_engine::stateful::ExceptAllRows;
 use spark_connect_proto::SetOperation;
 use spark_connect_proto::set_operation::SetOpType;
 
@@ -226,23 +227,23 @@ impl Analyzer<'_> {
     /// `EXCEPT ALL` as Spark computes it: the rows of the left count 1, those of the right -1, and each row stays as often as its sum says.
     fn except_all_counted(&self, left: Node, right: Node) -> Result<Node> {
         let names: Vec<String> = left.columns.iter().map(|_| fresh()).collect();
+        let counts = fresh();
         let counted = |side: &Node, count: i64| -> Result<LogicalPlan> {
             let mut items: Vec<Expr> = Vec::with_capacity(names.len() + 1);
             for (column, name) in side.columns.iter().zip(&names) {
                 let value = normalized(&column.typed()).unwrap_or_else(|| column.typed());
                 items.push(item(&value, name, &side.plan)?);
             }
-            items.push(lit(count).alias(EXCEPT_ALL));
+            items.push(lit(count).alias(&counts));
             project(side.plan.clone(), items)
         };
-        let inputs = vec![Arc::new(counted(&left, 1)?), Arc::new(counted(&right, -1)?)];
-        let union = Union::try_new(inputs).map(LogicalPlan::Union).map_err(from_datafusion)?;
-        let count = Typed::new(column(EXCEPT_ALL), DataType::Int64, false);
+        let rows = ExceptAllRows::try_new(counted(&left, 1)?, counted(&right, -1)?)?.into_plan();
+        let count = Typed::new(column(&counts), DataType::Int64, false);
         let call = Call { name: "sum", arguments: vec![Argument::Value(count)], settings: self.settings };
         let sum = Aggregates::all().build(&call, &Clauses::default())?;
         let total = fresh();
         let keys: Vec<Expr> = names.iter().map(|name| column(name)).collect();
-        let aggregated = LogicalPlanBuilder::from(union).aggregate(keys.clone(), vec![sum.expr.alias(&total)]);
+        let aggregated = LogicalPlanBuilder::from(rows).aggregate(keys.clone(), vec![sum.expr.alias(&total)]);
         let kept = aggregated.and_then(|plan| plan.filter(column(&total).gt(lit(0_i64)))).and_then(LogicalPlanBuilder::build);
         let kept = kept.map_err(from_datafusion)?;
         let scope = Scope::default();

@@ -155,6 +155,45 @@ async fn a_change_fails_where_another_writer_moved_its_ground() {
     assert_eq!(bench.ids_by_delta_rs().await, [2, 5]);
 }
 
+/// Two writers that replace rows of one condition, as `replaceWhere` does, from the same version: the second is told, and takes nothing away
+/// that the first has put there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_replaces_what_another_writer_has_replaced_is_told() {
+    for (what, replaced, code) in [
+        ("the same file", vec![0], "DELTA_CONCURRENT_DELETE_DELETE.WITHOUT_HINT"),
+        ("rows that were not there before", vec![], "DELTA_CONCURRENT_APPEND.WITHOUT_HINT"),
+    ] {
+        let bench = Bench::new();
+        append(bench.sink(&[]).await.as_ref(), 0, [1, 2]).await.unwrap();
+        append(bench.sink(&[]).await.as_ref(), 1, [9]).await.unwrap();
+        let (first, second) = (open(&bench).await, open(&bench).await);
+        let first = first.change(changing("WRITE", replaced.clone(), Rows::default())).await.unwrap();
+        let second = second.change(changing("WRITE", replaced.clone(), Rows::default())).await.unwrap();
+        assert_eq!(commit(first.as_ref(), rows([3])).await.unwrap(), 2, "{what}");
+        let mut after = bench.ids().await;
+        after.sort_unstable();
+        assert!(after.contains(&3) && after.contains(&9), "{what}: {after:?}");
+        assert_eq!(commit(second.as_ref(), rows([4])).await.unwrap_err().code(), code, "{what}");
+        assert_eq!(bench.ids_by_delta_rs().await, after, "{what}");
+    }
+}
+
+/// Whole partitions, and whole tables, are replaced as they are when the commit comes: the same as if one writer had begun after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_replaces_whole_partitions_comes_after_whoever_was_first() {
+    let bench = Bench::new();
+    append(bench.sink(&[("partitionBy", "name")]).await.as_ref(), 0, [1, 2]).await.unwrap();
+    let named = |id: i64| {
+        let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(vec![id])), Arc::new(StringArray::from(vec!["name 2"]))];
+        RecordBatch::try_new(schema(), columns).unwrap()
+    };
+    let change = || Change { operation: Operation::new("WRITE"), removes: Removes::WrittenPartitions, ..Change::default() };
+    let (first, second) = (open(&bench).await.change(change()).await.unwrap(), open(&bench).await.change(change()).await.unwrap());
+    commit(first.as_ref(), named(20)).await.unwrap();
+    commit(second.as_ref(), named(21)).await.unwrap();
+    assert_eq!(bench.ids_by_delta_rs().await, [1, 21]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tables_are_altered_and_constraints_bind_who_does_not_check_them() {
     let bench = Bench::new();

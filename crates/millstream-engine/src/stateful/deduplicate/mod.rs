@@ -14,6 +14,9 @@ use super::operator::{Core, Counts, Description};
 use super::table::{Expiry, PerKey, StateTable, TableSchema, Tables, instants, normalize};
 use super::{Late, micros};
 
+/// Spark's name of a deduplication.
+pub(crate) const DEDUPE: &str = "dedupe";
+
 /// What a deduplication compares.
 #[derive(Clone, Debug)]
 pub(crate) struct Deduplication {
@@ -47,7 +50,7 @@ impl Deduplication {
     }
 
     pub(crate) fn description(&self) -> Description {
-        let name = if self.within_watermark { "dedupeWithinWatermark" } else { "dedupe" };
+        let name = if self.within_watermark { "dedupeWithinWatermark" } else { DEDUPE };
         Description { name, tables: vec![self.table()], variant: String::new(), stores: 1 }
     }
 }

@@ -28,7 +28,7 @@ impl StateLog {
     /// # Errors
     /// `STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY` when the batches before had no state or it is gone; the conditions of
     /// [`compatibility::check`]; those of reading.
-    pub(crate) async fn load(self, batch: u64) -> Result<Self> {
+    pub(crate) async fn load(mut self, batch: u64) -> Result<Self> {
         let current: Vec<OperatorFacts> = self.operators.iter().map(|operator| OperatorFacts::of(&operator.description)).collect();
         let newest = match self.checkpoint.read_commit(batch).await? {
             None if current.is_empty() => return Ok(self),
@@ -54,7 +54,10 @@ impl StateLog {
             return Ok(self.builds_on(files));
         };
         let Some(older) = self.older(&manifest, batch).await? else { return Err(error) };
-        tracing::warn!(%error, base = ?older.base, "a snapshot of state cannot be read: state is made from an older one and what changed since");
+        let from = older
+            .base
+            .map_or_else(|| "the changes since the beginning".to_owned(), |base| format!("the one of batch {base} and the changes since"));
+        self.repair = Some(format!("a snapshot of state cannot be read ({}), so state was made from {from}", error.message()));
         for operator in &self.operators {
             operator.reset().map_err(crate::from_datafusion)?;
         }

@@ -76,6 +76,8 @@ pub(crate) struct StateLog {
     snapshot: Vec<StateFile>,
     /// The files of changes since.
     changes: Vec<StateFile>,
+    /// What was wrong with the state that was loaded, until that is told.
+    repair: Option<String>,
     making: Option<AbortOnDropHandle<Result<Made>>>,
 }
 
@@ -96,8 +98,14 @@ impl StateLog {
             base: None,
             snapshot: Vec::new(),
             changes: Vec::new(),
+            repair: None,
             making: None,
         }
+    }
+
+    /// What was wrong with the state that was loaded, the first time that this is asked.
+    pub(crate) fn take_repair(&mut self) -> Option<String> {
+        self.repair.take()
     }
 
     /// Notes what a batch did, and puts what commits the state into its record.

@@ -2,6 +2,7 @@
 
 mod arbitrary;
 mod deduplicate;
+mod except_all;
 mod limit;
 mod session_window;
 mod sliding_window;
@@ -12,6 +13,7 @@ use arrow::datatypes::Field;
 pub use arbitrary::Arbitrary;
 pub(crate) use arbitrary::Program;
 pub use deduplicate::Deduplicate;
+pub use except_all::ExceptAllRows;
 pub(crate) use limit::StreamLimit;
 pub use session_window::SessionWindow;
 pub use sliding_window::{Slide, SlidingWindow};

@@ -44,6 +44,22 @@ async fn with_one_watermark_for_all_the_second_aggregation_loses_rows_as_in_old_
     query.stop().await;
 }
 
+/// Which of several duplicates is kept depends on the order of rows, which must not depend on which task is faster.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deduplication_sees_what_an_aggregation_gives_in_the_order_of_its_tasks() {
+    let events = Events::new("");
+    let lab = Lab::parallel(2);
+    let kept = distinct(sums(events.watermarked(0), 5, Some(0)), &["w", "s"], false);
+    let query = lab.start(kept, Append).await.unwrap();
+    events.add(&[at("a", 1001.0, 1)]);
+    lab.step(&query).await;
+    let plan = query.explain().unwrap();
+    let exchanges: Vec<bool> =
+        plan.lines().filter(|line| line.contains("ExchangeExec")).map(|line| line.trim_end().ends_with("in order")).collect();
+    assert_eq!(exchanges, [true, false], "{plan}");
+    query.stop().await;
+}
+
 fn union(left: &Events, right: &Events, delays: [i64; 2]) -> LogicalPlan {
     LogicalPlanBuilder::from(left.watermarked(delays[0])).union(right.watermarked(delays[1])).and_then(LogicalPlanBuilder::build).unwrap()
 }
@@ -67,6 +83,31 @@ async fn of_two_watermarks_the_slower_counts_unless_told_otherwise() {
         assert_eq!(again.step(&query).await.watermark.as_deref(), Some(expected), "{policy}");
         query.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_recorded_policy_wins_over_the_session_which_is_told() {
+    const POLICY: &str = "spark.sql.streaming.multipleWatermarkPolicy";
+    let mut lab = Lab::new();
+    lab.settings.pinned.insert(POLICY.to_owned(), "min".to_owned());
+    let (left, right) = (Events::new(""), Events::new(""));
+    let query = lab.start(sums(union(&left, &right, [1_000, 1_000]), 5, Some(1_000)), Append).await.unwrap();
+    left.add(&[at("a", 1060.0, 1)]);
+    assert_eq!(lab.step(&query).await.watermark.as_deref(), Some("00:00:00.000"));
+    query.stop().await;
+    assert!(query.recent_progress().iter().all(|progress| progress.millstream.advice.is_empty()));
+
+    let mut again = lab.restarted();
+    again.settings.pinned.insert(POLICY.to_owned(), "max".to_owned());
+    let query = again.start(sums(union(&left, &right, [1_000, 1_000]), 5, Some(1_000)), Append).await.unwrap();
+    left.add(&[at("a", 1070.0, 1)]);
+    assert_eq!(again.step(&query).await.watermark.as_deref(), Some("00:00:00.000"), "the fastest stream alone does not move time");
+    right.add(&[at("b", 1051.0, 2)]);
+    assert_eq!(again.step(&query).await.watermark.as_deref(), Some("00:17:30.000"));
+    query.stop().await;
+    let advice: Vec<String> = query.recent_progress().iter().flat_map(|progress| progress.millstream.advice.clone()).collect();
+    assert_eq!(advice.len(), 1, "{advice:?}");
+    assert!(advice[0].starts_with(&format!("{POLICY} is max in the session and min in the checkpoint")), "{advice:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,9 @@
 //! Keys seen before, and when they are forgotten.
 
-use datafusion::logical_expr::{LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::prelude::col;
+use millstream_core::Trigger;
+use millstream_core::sink::OutputMode;
 
 use super::*;
 
@@ -72,4 +74,64 @@ async fn a_limit_lets_the_first_rows_of_all_batches_through() {
     steps[1].is(&["a|3|3"], "none", &[[1, 1, 0, 0]]);
     steps[2].is(&[], "none", &[[1, 0, 0, 0]]);
     assert_eq!(steps[0].state[0].0, "globalLimit");
+}
+
+/// What the first report of a query tells its user.
+#[tokio::test(flavor = "multi_thread")]
+async fn table_of_advice() {
+    type Plan = fn(&Events) -> LogicalPlan;
+    let (endless, undelayed) = ("remembers every key for ever", "has a delay of zero");
+    let cases: [(&str, Plan, &[&str]); 8] = [
+        ("a deduplication without event time", |events| distinct(events.plan(), &["k"], false), &[endless]),
+        ("with a watermark beside its keys", |events| distinct(events.watermarked(10_000), &["k"], false), &[endless]),
+        ("with event time among its keys", |events| distinct(events.watermarked(10_000), &["k", "ts"], false), &[]),
+        ("within the watermark", |events| distinct(events.watermarked(10_000), &["k"], true), &[]),
+        ("a delay of zero", |events| sums(events.watermarked(0), 5, Some(0)), &[undelayed]),
+        ("a delay of a second", |events| sums(events.watermarked(1_000), 5, Some(1_000)), &[]),
+        ("a delay of zero and no state", |events| events.watermarked(0), &[]),
+        ("both", |events| distinct(events.watermarked(0), &["k"], false), &[undelayed, endless]),
+    ];
+    for (what, plan, expected) in cases {
+        let (lab, events) = (Lab::new(), Events::new(""));
+        events.add(&[at("a", 1001.0, 1)]);
+        events.add(&[at("a", 1002.0, 1)]);
+        let query = lab.start_by(plan(&events), Append, Trigger::AvailableNow).await.unwrap();
+        query.await_termination().await.unwrap();
+        let told: Vec<Vec<String>> = query.recent_progress().iter().map(|progress| progress.millstream.advice.clone()).collect();
+        assert!(
+            told[0].len() == expected.len() && told[0].iter().zip(expected).all(|(told, part)| told.contains(part)),
+            "{what}: {told:?}"
+        );
+        assert!(told[1..].iter().all(Vec::is_empty), "{what} is told once: {told:?}");
+    }
+}
+
+/// A batch without rows still has all of its operators, and the next one goes on from its state.
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_that_begin_with_an_empty_batch() {
+    type Plan = fn(&Events) -> LogicalPlan;
+    let cases: [(&str, Plan, OutputMode, &[&str]); 4] = [
+        (
+            "a limit",
+            |events| LogicalPlanBuilder::from(events.plan()).limit(0, Some(2)).unwrap().build().unwrap(),
+            Append,
+            &["a|1001|1", "b|1002|2"],
+        ),
+        ("a deduplication", |events| distinct(events.plan(), &["k"], false), Append, &["a|1001|1", "b|1002|2"]),
+        ("an aggregation", |events| by_key(events.plan()), Update, &["a|1", "b|2"]),
+        ("a chain", |events| distinct(sums(events.watermarked(1_000), 5, Some(1_000)), &["w"], false), Append, &[]),
+    ];
+    for (what, plan, mode, expected) in cases {
+        let (lab, events) = (Lab::new(), Events::new(""));
+        let query = lab.start(plan(&events), mode).await.unwrap();
+        let mut names: Option<Vec<String>> = None;
+        for file in [&[][..], &[], &[at("a", 1001.0, 1), at("b", 1002.0, 2)], &[]] {
+            events.add(file);
+            let now: Vec<String> = lab.step(&query).await.state.into_iter().map(|(name, _)| name).collect();
+            assert!(!now.is_empty(), "{what} has no operator in an empty batch");
+            assert_eq!(names.get_or_insert_with(|| now.clone()), &now, "{what}");
+        }
+        assert_eq!(lab.results.since(0), expected, "{what}");
+        query.stop().await;
+    }
 }

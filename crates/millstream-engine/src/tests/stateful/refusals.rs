@@ -8,6 +8,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::*;
 use crate::check::check;
+use crate::stateful::ExceptAllRows;
 
 const OM: &str = "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION";
 const X: &str = "_LEGACY_ERROR_TEMP_3102";
@@ -30,6 +31,14 @@ fn single_streams() {
     let windowed = || sums(events.watermarked(10_000), 5, Some(10_000));
     let twice = built(LogicalPlanBuilder::from(windowed()).aggregate(vec![col("w")], vec![sum(col("s"))]));
     let table = || LogicalPlanBuilder::values(vec![vec![lit("a")]]).unwrap().build().unwrap();
+    let counted = |side: LogicalPlan, key: &str, count: i64| {
+        built(LogicalPlanBuilder::from(side).project(vec![col(key).alias("k"), lit(count).alias("counts_of_except_all")]))
+    };
+    let (left, right) = (|| counted(events.plan(), "k", 1), || counted(table(), "column1", -1));
+    let excepted = || ExceptAllRows::try_new(left(), right()).unwrap().into_plan();
+    let unioned = || built(LogicalPlanBuilder::from(left()).union(right()));
+    let added_up =
+        |rows: LogicalPlan| built(LogicalPlanBuilder::from(rows).aggregate(vec![col("k")], vec![sum(col("counts_of_except_all"))]));
     for (what, plan, expected) in [
         ("rows", events.plan(), ["ok", "ok", OM]),
         ("by key", by_key(events.plan()), [OM, "ok", "ok"]),
@@ -58,6 +67,8 @@ fn single_streams() {
         ("groups of deduplicated", by_key(distinct(events.plan(), &["k"], false)), [OM, "ok", "ok"]),
         ("deduplicated groups", distinct(windowed(), &["w"], false), ["ok", X, X]),
         ("union with a table", built(stream().project(vec![col("k")]).unwrap().union(table())), [X, X, OM]),
+        ("except all of a table", added_up(excepted()), ["ok", "ok", OM]),
+        ("a column of any name added up over a union with a table", added_up(unioned()), [OM, X, X]),
     ] {
         verdicts(what, &plan, expected);
     }

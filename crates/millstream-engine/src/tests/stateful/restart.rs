@@ -201,3 +201,64 @@ async fn once_never_runs_the_batch_that_would_close_windows() {
     lab.start_by(plan(), Append, Trigger::AvailableNow).await.unwrap().await_termination().await.unwrap();
     assert_eq!(lab.results.since(before), ["1060|1065|a|10"]);
 }
+
+/// One byte of the newest snapshot is wrong: the query goes on with the right state, and says what it did.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_snapshot_is_made_up_for_by_an_older_one_and_the_changes() {
+    let mut lab = Lab::new();
+    lab.settings.state.min_deltas_for_snapshot = 2;
+    let events = Events::new("");
+    let query = lab.start(by_key(events.plan()), Update).await.unwrap();
+    let (mut batches, mut used) = (0, Vec::new());
+    while used.len() < 2 {
+        batches += 1;
+        assert!(batches < 200, "only these snapshots were used: {used:?}");
+        events.add(&[at(["a", "b", "c"][batches % 3], 1.0, 1)]);
+        lab.step(&query).await;
+        used.extend(lab.snapshot().await.filter(|name| !used.contains(name)));
+    }
+    query.stop().await;
+    let total = |key: usize| (1..=batches).filter(|batch| batch % 3 == key).count() + 1;
+    lab.damage(&lab.snapshot().await.unwrap()).await;
+
+    let lab = lab.restarted();
+    for key in ["a", "b", "c"] {
+        events.add(&[at(key, 1.0, 1)]);
+    }
+    let query = lab.start(by_key(events.plan()), Update).await.unwrap();
+    let step = lab.step(&query).await;
+    assert_eq!(step.added, [format!("a|{}", total(0)), format!("b|{}", total(1)), format!("c|{}", total(2))]);
+    let reports = query.recent_progress();
+    assert!(reports[0].millstream.advice[0].starts_with("a snapshot of state cannot be read"), "{:?}", reports[0].millstream.advice);
+    assert!(reports[1..].iter().all(|report| report.millstream.advice.is_empty()), "it is told once");
+    query.stop().await;
+}
+
+/// Several watermarks after a restart: each goes on where it was, if that is asked for. In Spark they begin again at 1970.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_streams_of_which_two_have_rows_in_each_run() {
+    for (restore, expected) in [(true, "00:17:40.000"), (false, "00:00:00.000")] {
+        let streams = ["", "", ""].map(Events::new);
+        let plan = || {
+            let [a, b, c] = streams.each_ref().map(|events| events.watermarked(0));
+            let all = LogicalPlanBuilder::from(a).union(b).and_then(|plan| plan.union(c)).and_then(LogicalPlanBuilder::build).unwrap();
+            sums(all, 5, Some(0))
+        };
+        let mut lab = Lab::new();
+        lab.settings.restore_watermarks = restore;
+        let mut watermark = None;
+        for seconds in [[Some(1060.0), Some(1050.0), None], [None, Some(1070.0), Some(1080.0)]] {
+            for (events, second) in streams.iter().zip(seconds) {
+                if let Some(second) = second {
+                    events.add(&[at("a", second, 1)]);
+                }
+            }
+            let query = lab.start_by(plan(), Append, Trigger::AvailableNow).await.unwrap();
+            query.await_termination().await.unwrap();
+            watermark = query.last_progress().unwrap().event_time.get("watermark").cloned();
+            lab = lab.restarted();
+        }
+        let watermark = watermark.unwrap_or_default();
+        assert!(watermark.ends_with(&format!("T{expected}Z")), "{restore}: {watermark}");
+    }
+}

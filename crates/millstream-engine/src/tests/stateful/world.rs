@@ -405,6 +405,23 @@ impl Lab {
         listed.objects.iter().map(|object| object.location.filename().unwrap().to_owned()).collect()
     }
 
+    /// A file of the snapshot that the newest commit builds on.
+    pub(super) async fn snapshot(&self) -> Option<String> {
+        let reader = self.reader();
+        let batch = reader.last_commit().await.unwrap()?;
+        let files = reader.state_after(batch).await.unwrap()?;
+        files.into_iter().map(|file| file.name).find(|name| name.ends_with(".snapshot"))
+    }
+
+    /// Turns over one byte in the middle of a file of state.
+    pub(super) async fn damage(&self, name: &str) {
+        let path = Path::from(format!("ck/state/{name}"));
+        let mut bytes = self.store.get(&path).await.unwrap().bytes().await.unwrap().to_vec();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0xff;
+        self.store.put(&path, bytes.into()).await.unwrap();
+    }
+
     pub(super) async fn remove(&self, path: &str) {
         self.store.delete(&Path::from(format!("ck/{path}"))).await.unwrap();
     }

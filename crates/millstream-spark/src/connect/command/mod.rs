@@ -50,8 +50,9 @@ pub(super) async fn run(answers: &Answers, command: Command, loading: Option<Loa
             session.part::<Persisted>().refresh();
         }
         CommandType::WriteStreamOperationStart(command) => {
-            let started = streaming::start(session, command).await?;
+            let (started, untold) = streaming::start(session, command).await?;
             answers.send(ResponseType::WriteStreamOperationStartResult(started)).await;
+            tokio::spawn(untold.told(answers.released(), session.host.clock()));
         }
         CommandType::StreamingQueryCommand(command) => {
             let result = streaming::query_command(session, command).await?;

@@ -60,6 +60,11 @@ impl Answers {
         self.push(ExecutePlanResponse { response_type: Some(response), ..ExecutePlanResponse::default() }).await;
     }
 
+    /// Waits until the client lets go of the operation, because it has taken all answers or is gone.
+    pub(super) fn released(&self) -> impl Future<Output = ()> + use<> {
+        self.operation.cancel.clone().cancelled_owned()
+    }
+
     /// Says that everything was sent. A client that can come back waits for this; it carries the metrics, so that they cost no response of
     /// their own.
     async fn complete(&self, summary: query::Summary) {

@@ -8,6 +8,7 @@ use millstream_core::{Error, Options, Result, Trigger};
 use millstream_engine::{QueryRequest, StreamingQuery};
 
 use super::destination::{self, Wanted};
+use super::queries::Queries;
 use super::start::{settings, visible};
 use super::{failure, reader};
 use crate::analyzer::Analyzed;
@@ -69,7 +70,10 @@ pub(in crate::connect) async fn start_flow(session: &Arc<ConnectSession>, flow: 
         expectations: Vec::new(),
         settings: settings(session)?,
     };
-    session.engine.start_detached(request).await
+    let query = session.engine.start_detached(request).await?;
+    // No client waits for an answer that tells of this start.
+    session.part::<Queries>().bus().tell(query.run_id());
+    Ok(query)
 }
 
 /// What whoever waits for a query is told when it fails.

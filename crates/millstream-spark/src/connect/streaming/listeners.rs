@@ -1,9 +1,11 @@
 //! The one listener of a session: a stream of events to its client, which calls the client's own listeners.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_core::progress::utc_text;
-use millstream_core::{Error, Result};
+use millstream_core::{Clock, Error, Result};
 use millstream_engine::{QueryEvent, QueryListener, StreamingQuery};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -12,6 +14,7 @@ use spark_connect_proto::{
     StreamingQueryEventType, StreamingQueryListenerBusCommand, StreamingQueryListenerEvent, StreamingQueryListenerEventsResult,
 };
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
 use super::queries::Queries;
 use super::{failure, progress};
@@ -20,55 +23,95 @@ use crate::connect::session::ConnectSession;
 /// Events that wait for a client. When it is that far behind, new events are dropped, as Spark's bus does, so that queries never wait.
 const QUEUE: usize = 10_000;
 
+/// How long the events of a run wait for a client to take the answer to its start; one that never says that it did gets them then.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long they wait after that, about as long as Spark needs for a first batch: the client still has to call its listeners with the answer,
+/// and reads events in another thread.
+const HEAD_START: Duration = Duration::from_millis(100);
+
 /// Where events go, while a client listens.
+///
+/// A client hears of a start from the answer to its request, and of what follows from the stream of events. Nothing orders the two, so the
+/// events of a run wait here until the client has been told of its start.
 #[derive(Debug, Default)]
-pub(super) struct ListenerBus {
-    events: Mutex<Option<mpsc::Sender<StreamingQueryListenerEvent>>>,
+pub(super) struct ListenerBus(Mutex<Listening>);
+
+#[derive(Debug, Default)]
+struct Listening {
+    events: Option<mpsc::Sender<StreamingQueryListenerEvent>>,
+    /// The events of runs whose start the client does not know of, in order, up to [`QUEUE`] each.
+    untold: HashMap<Uuid, Vec<StreamingQueryListenerEvent>>,
+}
+
+impl Listening {
+    fn is_heard(&self) -> bool {
+        self.events.as_ref().is_some_and(|events| !events.is_closed())
+    }
+
+    fn send(&self, event: StreamingQueryListenerEvent) {
+        if let Some(events) = &self.events
+            && let Err(mpsc::error::TrySendError::Full(event)) = events.try_send(event)
+        {
+            dropped(&event);
+        }
+    }
+}
+
+fn dropped(event: &StreamingQueryListenerEvent) {
+    tracing::warn!(kind = event.event_type, "the client's listeners are too far behind: an event is dropped");
 }
 
 impl ListenerBus {
     /// Whether a client listens.
     pub(super) fn is_heard(&self) -> bool {
-        self.events.lock().as_ref().is_some_and(|events| !events.is_closed())
+        self.0.lock().is_heard()
     }
 
     /// Lets the client's stream end after the events that wait.
     pub(super) fn remove(&self) {
-        *self.events.lock() = None;
+        let mut listening = self.0.lock();
+        let untold = std::mem::take(&mut listening.untold);
+        untold.into_values().flatten().for_each(|event| listening.send(event));
+        listening.events = None;
+    }
+
+    /// Sends the events of a run from now on, and first those that waited.
+    pub(super) fn tell(&self, run_id: Uuid) {
+        let mut listening = self.0.lock();
+        let waited = listening.untold.remove(&run_id).unwrap_or_default();
+        waited.into_iter().for_each(|event| listening.send(event));
     }
 
     fn add(&self) -> Result<mpsc::Receiver<StreamingQueryListenerEvent>> {
-        let mut events = self.events.lock();
-        if events.as_ref().is_some_and(|events| !events.is_closed()) {
+        let mut listening = self.0.lock();
+        if listening.is_heard() {
             return Err(Error::invalid("IllegalStateException", "this session has a listener bus already: remove it first"));
         }
         let (sender, receiver) = mpsc::channel(QUEUE);
-        *events = Some(sender);
+        *listening = Listening { events: Some(sender), untold: HashMap::new() };
         Ok(receiver)
-    }
-
-    fn send(&self, event: StreamingQueryListenerEvent) {
-        if let Some(events) = self.events.lock().as_ref()
-            && let Err(mpsc::error::TrySendError::Full(event)) = events.try_send(event)
-        {
-            tracing::warn!(kind = event.event_type, "the client's listeners are too far behind: an event is dropped");
-        }
     }
 }
 
 impl QueryListener for ListenerBus {
     fn on_event(&self, event: &QueryEvent) {
-        if !self.is_heard() {
+        let mut listening = self.0.lock();
+        if !listening.is_heard() {
             return;
         }
-        let (kind, json) = match event {
+        let (run_id, kind, json) = match event {
             // The client is told in the answer to its request.
-            QueryEvent::Started { .. } => return,
+            QueryEvent::Started { run_id, .. } => {
+                listening.untold.insert(*run_id, Vec::new());
+                return;
+            }
             QueryEvent::Progress(progress) => {
-                (StreamingQueryEventType::QueryProgressEvent, json!({"progress": progress::listener_json(progress)}))
+                (progress.run_id, StreamingQueryEventType::QueryProgressEvent, json!({"progress": progress::listener_json(progress)}))
             }
             QueryEvent::Idle { id, run_id, timestamp_ms } => {
-                (StreamingQueryEventType::QueryIdleEvent, json!({"id": id, "runId": run_id, "timestamp": utc_text(*timestamp_ms)}))
+                let json = json!({"id": id, "runId": run_id, "timestamp": utc_text(*timestamp_ms)});
+                (*run_id, StreamingQueryEventType::QueryIdleEvent, json)
             }
             QueryEvent::Terminated { id, run_id, error } => {
                 let json = json!({
@@ -77,10 +120,39 @@ impl QueryListener for ListenerBus {
                     "exception": error.as_ref().map(|error| failure::termination_text(error)),
                     "errorClassOnException": error.as_ref().and_then(|error| failure::condition_of(error)),
                 });
-                (StreamingQueryEventType::QueryTerminatedEvent, json)
+                (*run_id, StreamingQueryEventType::QueryTerminatedEvent, json)
             }
         };
-        self.send(StreamingQueryListenerEvent { event_json: json.to_string(), event_type: kind.into() });
+        let event = StreamingQueryListenerEvent { event_json: json.to_string(), event_type: kind.into() };
+        match listening.untold.get_mut(&run_id) {
+            Some(waiting) if waiting.len() < QUEUE => waiting.push(event),
+            Some(_) => dropped(&event),
+            None => listening.send(event),
+        }
+    }
+}
+
+/// Lets the events of a run go, some time after its start was answered.
+#[derive(Debug)]
+pub(in crate::connect) struct Untold {
+    pub(super) bus: Arc<ListenerBus>,
+    pub(super) run_id: Uuid,
+}
+
+impl Untold {
+    /// Waits until the client has taken the answer, as `taken` says, and a little longer.
+    pub(in crate::connect) async fn told(self, taken: impl Future<Output = ()>, clock: Arc<dyn Clock>) {
+        tokio::select! {
+            () = taken => {}
+            () = clock.sleep(PATIENCE) => {}
+        }
+        clock.sleep(HEAD_START).await;
+    }
+}
+
+impl Drop for Untold {
+    fn drop(&mut self) {
+        self.bus.tell(self.run_id);
     }
 }
 

@@ -40,7 +40,8 @@ pub(super) fn recent_json(progress: &QueryProgress) -> String {
 /// The field of what Spark's progress has no place for.
 const BEYOND: &str = "millstream";
 
-/// What users have to hear of although Spark does not tell it, where there is any: rows left out as late, changes of the query.
+/// What users have to hear of although Spark does not tell it, where there is any: rows left out as late, changes of the query,
+/// advice.
 fn beyond_spark(progress: &QueryProgress) -> Option<Value> {
     let told = Extras {
         late_rows: progress.millstream.late_rows,
@@ -48,6 +49,7 @@ fn beyond_spark(progress: &QueryProgress) -> Option<Value> {
         late_origins: progress.millstream.late_origins.clone(),
         idle_watermarks: progress.millstream.idle_watermarks.clone(),
         query_changes: progress.millstream.query_changes.clone(),
+        advice: progress.millstream.advice.clone(),
         ..Extras::default()
     };
     (told != Extras::default()).then(|| serde_json::to_value(told).unwrap_or_default())
@@ -194,11 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn late_rows_and_changes_are_told_beside_sparks_fields() {
+    fn late_rows_changes_and_advice_are_told_beside_sparks_fields() {
         let mut progress = progress();
         progress.millstream.late_rows = 3;
         progress.millstream.query_changes = vec!["window of operator 0 was wider".to_owned()];
-        let expected = json!({"lateRows": 3, "queryChanges": ["window of operator 0 was wider"]});
+        progress.millstream.advice = vec!["give the watermark a delay".to_owned()];
+        let expected = json!({
+            "lateRows": 3, "queryChanges": ["window of operator 0 was wider"], "advice": ["give the watermark a delay"],
+        });
         assert_eq!(listener_json(&progress)["millstream"], expected);
         assert_eq!(serde_json::from_str::<Value>(&recent_json(&progress)).unwrap()["millstream"], expected);
     }

@@ -20,6 +20,7 @@ use spark_connect_proto::{
 use super::destination::{self, Wanted};
 use super::foreach::ForeachSink;
 use super::foreach_batch::ForeachBatchSink;
+use super::listeners::Untold;
 use super::queries::Queries;
 use super::trigger::{self, TriggerMode};
 use super::{extensions, listeners, location, progress, reader, state_settings, table};
@@ -37,14 +38,14 @@ const PINNED: [&str; 7] = [
     "spark.sql.streaming.statefulOperator.useStrictDistribution",
 ];
 
-/// Starts a query.
+/// Starts a query. Listeners hear nothing of it until the second part of the result is dropped.
 ///
 /// # Errors
 /// Spark's refusals, by the rule that comes first in Spark.
 pub(in crate::connect) async fn start(
     session: &Arc<ConnectSession>,
     start: WriteStreamOperationStart,
-) -> Result<WriteStreamOperationStartResult> {
+) -> Result<(WriteStreamOperationStartResult, Untold)> {
     let input = start.input.as_ref().ok_or_else(|| Error::invalid("INVALID_PLAN_INPUT", "a query to start has no input"))?;
     let analyzed = session.analyze(input).await?.stored();
     if !is_streaming(&analyzed.plan)? {
@@ -118,16 +119,18 @@ pub(in crate::connect) async fn start(
         settings,
     };
     let query = session.engine.start_detached(request).await?;
+    let untold = Untold { bus: queries.bus().clone(), run_id: query.run_id() };
     queries.add(query.clone(), place.temporary, session.host.clock());
     drop(reserved);
     if let (Some(view), Some(name)) = (view, &wanted.name) {
         session.set_view(name, view);
     }
-    Ok(WriteStreamOperationStartResult {
+    let started = WriteStreamOperationStartResult {
         query_id: Some(StreamingQueryInstanceId { id: query.id().to_string(), run_id: query.run_id().to_string() }),
         name: query.name().unwrap_or_default().to_owned(),
         query_started_event_json: queries.bus().is_heard().then(|| listeners::started_json(&query)),
-    })
+    };
+    Ok((started, untold))
 }
 
 fn python_function(function: Option<&StreamingForeachFunction>) -> Result<Option<&PythonUdf>> {

@@ -16,7 +16,7 @@ use millstream_core::registry::{ReadRequest, Registry};
 use millstream_core::sink::OutputMode;
 use millstream_core::{Clock, Error, Ids, Options, Result, Trigger};
 use millstream_engine::query::CheckpointLocation;
-use millstream_engine::{QueryRequest, QuerySettings, Session, SessionOptions, StreamingQuery};
+use millstream_engine::{QueryEvent, QueryListener, QueryRequest, QuerySettings, Session, SessionOptions, StreamingQuery};
 use object_store::memory::InMemory;
 use spark_connect_proto::streaming_query_command::{AwaitTerminationCommand, Command};
 use spark_connect_proto::streaming_query_command_result::ResultType;
@@ -26,10 +26,12 @@ use spark_connect_proto::{
     StreamingQueryListenerEventsResult,
 };
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 use uuid::Uuid;
 
 use super::destination::{self, Wanted};
+use super::listeners::Untold;
 use super::queries::Queries;
 use super::{listener_bus, location, query_command};
 use crate::connect::host::{Host, TemporaryDirectory};
@@ -178,6 +180,7 @@ async fn query(session: &Arc<ConnectSession>, name: &str, fails: bool) -> Stream
     };
     let query = session.engine.start_detached(request).await.unwrap();
     queries.add(query.clone(), None, session.host.clock());
+    queries.bus().tell(query.run_id());
     query
 }
 
@@ -258,6 +261,65 @@ async fn a_listener_hears_progress_and_end_and_then_its_stream_ends() {
     let (progress, terminated) = (StreamingQueryEventType::QueryProgressEvent, StreamingQueryEventType::QueryTerminatedEvent);
     assert_eq!(kinds.first(), Some(&i32::from(progress)), "{kinds:?}");
     assert_eq!(kinds.last(), Some(&i32::from(terminated)), "{kinds:?}");
+}
+
+/// A clock on which less than a second is over at once, and more never.
+#[derive(Debug)]
+struct ShortSleeps;
+
+#[async_trait]
+impl Clock for ShortSleeps {
+    fn now_ms(&self) -> i64 {
+        0
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        0
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        if duration >= Duration::from_secs(1) {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn events_of_a_run_wait_until_its_start_was_told() {
+    let session = session();
+    let bus = session.part::<Queries>().bus().clone();
+    let (answers, mut heard) = mpsc::channel::<StreamingQueryListenerEventsResult>(100);
+    let add = StreamingQueryListenerBusCommand { command: Some(BusCommand::AddListenerBusListener(true)) };
+    let listening = tokio::spawn(async move { listener_bus(&session, add, answers).await });
+    heard.recv().await.unwrap();
+    let [early, late, removed] = [1, 2, 3].map(Uuid::from_u128);
+    let started = |run_id| bus.on_event(&QueryEvent::Started { id: run_id, run_id, name: None, timestamp_ms: 0 });
+    let idle = |run_id, timestamp_ms| bus.on_event(&QueryEvent::Idle { id: run_id, run_id, timestamp_ms });
+    started(late);
+    idle(late, 1);
+    // One that was told, or whose start nobody waits for, does not wait for others.
+    started(early);
+    bus.tell(early);
+    idle(early, 2);
+    idle(late, 3);
+    let released = CancellationToken::new();
+    let untold = Untold { bus: bus.clone(), run_id: late };
+    let telling = tokio::spawn(untold.told(released.clone().cancelled_owned(), Arc::new(ShortSleeps)));
+    idle(early, 4);
+    released.cancel();
+    telling.await.unwrap();
+    idle(late, 5);
+    started(removed);
+    idle(removed, 6);
+    bus.remove();
+    listening.await.unwrap().unwrap();
+    let mut times = Vec::new();
+    while let Some(answer) = heard.recv().await {
+        times.extend(answer.events.into_iter().map(|event| event.event_json));
+    }
+    let order: Vec<String> = [2, 4, 1, 3, 5, 6].iter().map(|ms| millstream_core::progress::utc_text(*ms)).collect();
+    assert_eq!(times.len(), order.len(), "{times:?}");
+    assert!(times.iter().zip(&order).all(|(event, time)| event.contains(time.as_str())), "{times:?}");
 }
 
 #[tokio::test]
