@@ -3,12 +3,10 @@
 usage: kafka_loss.py --broker JARS --binary MILLSTREAM --folder FOLDER
 """
 
-import os
-import sys
 
 from deltalake import DeltaTable
 
-from kafka_scene import Scene, arguments, expect
+from kafka_scene import Scene, arguments, expect, run
 
 SELECT = ["partition", "offset"]
 
@@ -83,6 +81,4 @@ def gap_in_time(scene):
 
 
 if __name__ == "__main__":
-    main()
-    sys.stdout.flush()
-    os._exit(0)
+    run(main)

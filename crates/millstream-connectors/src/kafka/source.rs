@@ -296,9 +296,12 @@ impl Source for KafkaSource {
         let (readers, news) = (self.reading.readers.clone(), self.reading.readers.news.clone());
         // Cheap once every partition is followed.
         drop(tokio::task::spawn_blocking(move || readers.follow(positions.iter())));
-        tokio::select! {
-            () = news.notified() => {}
-            () = self.clock.sleep(PAUSE) => {}
+        let mut pause = self.clock.sleep(PAUSE);
+        while !self.reading.readers.have_news() {
+            tokio::select! {
+                () = news.notified() => {}
+                () = &mut pause => return,
+            }
         }
     }
 
