@@ -75,6 +75,7 @@ def torture(scene, transactional, kills, chance):
     expect(ended["error"] is None, f"the last run ended with {ended['error']}")
     there = truth(broker.servers, topic)
     confirmed = json.loads(result.read_text())
+    expect(len(confirmed) > 100 * kills, f"only {len(confirmed)} records were sent: see {folder / f'{topic}.log'}")
     ids = collections.Counter(json.loads(value)["id"] for _, _, value in there)
     lost = sorted(set(confirmed) - set(ids))
     expect(not lost, f"the topic itself lacks records that the broker confirmed: {lost[:10]}")

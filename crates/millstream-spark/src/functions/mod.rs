@@ -5,6 +5,7 @@
 
 pub mod aggregate;
 mod array;
+mod avro;
 mod bitwise;
 mod call;
 pub mod cast;

@@ -7,7 +7,7 @@ use millstream_core::Result;
 
 use super::{Call, Typed, faults};
 use super::{
-    array, bitwise, cipher, conditional, csv, datetime, geospatial, hash, interval, json, lambda, map, math, runtime, sketch, string,
+    array, avro, bitwise, cipher, conditional, csv, datetime, geospatial, hash, interval, json, lambda, map, math, runtime, sketch, string,
     structure, url, variant, xml,
 };
 
@@ -82,6 +82,7 @@ const GROUPS: &[fn(&mut Functions)] = &[
     lambda::register,
     json::register,
     csv::register,
+    avro::register,
     variant::register,
     xml::register,
     geospatial::register,
