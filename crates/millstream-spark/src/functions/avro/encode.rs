@@ -147,7 +147,12 @@ pub(super) fn encode(write: &Write, array: &ArrayRef, at: usize, out: &mut Vec<u
         return if is_null { Ok(()) } else { encode(write, array, at, out) };
     }
     if is_null {
-        return if *write == Write::Null { Ok(()) } else { Err(null_of("value")) };
+        let message = "an element of an array or a map is null, and its Avro type is not: make that a union with null";
+        return if *write == Write::Null {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::BadRecord, "INTERNAL_ERROR", message).with_sqlstate("XX000"))
+        };
     }
     let alien = || Error::internal(format!("a column of the type {} is not what it was planned to be", array.data_type()));
     match write {
