@@ -26,7 +26,9 @@ mod keys;
 mod lambda;
 mod map;
 mod math;
+mod message;
 mod nested;
+mod protobuf;
 mod random;
 #[cfg(test)]
 mod recorded_calls;

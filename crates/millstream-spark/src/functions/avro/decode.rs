@@ -1,38 +1,14 @@
-//! Reading values from bytes, and columns of them.
+//! Reading values from bytes.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array, ListArray,
-    MapArray, NullArray, StringArray, StructArray, TimestampMicrosecondArray,
-};
-use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::datatypes::DataType;
-use arrow::error::ArrowError;
 use millstream_core::raw_text;
 
+use super::super::message::Value;
 use super::resolve::{Constant, Read};
 
 /// The most values without any bytes that an array may have.
 const MAX_EMPTY: usize = 1 << 16;
-
-/// A value of a message.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
-    Null,
-    Boolean(bool),
-    Int(i32),
-    Long(i64),
-    Float(f32),
-    Double(f64),
-    Decimal(i128),
-    Bytes(Vec<u8>),
-    Text(String),
-    Array(Vec<Value>),
-    Map(Vec<(String, Value)>),
-    Record(Vec<Value>),
-}
 
 /// Why a message cannot be read.
 pub(super) type Fault = String;
@@ -135,7 +111,7 @@ impl<'a> Message<'a> {
     /// Keys that come again replace the value before them; the order is that of Java's hash tables, which is what Spark shows.
     fn map(&mut self, read: &Read) -> Result<Value, Fault> {
         let mut room = None;
-        let (mut entries, mut places) = (Vec::<(String, Value)>::new(), HashMap::<String, usize>::new());
+        let (mut entries, mut places) = (Vec::<(Value, Value)>::new(), HashMap::<String, usize>::new());
         self.blocks(|message, count| {
             room.get_or_insert(count);
             for _ in 0..count {
@@ -145,13 +121,16 @@ impl<'a> Message<'a> {
                     Some(entry) => entry.1 = value,
                     None => {
                         places.insert(key.clone(), entries.len());
-                        entries.push((key, value));
+                        entries.push((Value::Text(key), value));
                     }
                 }
             }
             Ok(())
         })?;
-        java_order(&mut entries, room.unwrap_or(0), |(key, _)| key.bytes().fold(1, java_hash));
+        java_order(&mut entries, room.unwrap_or(0), |(key, _)| match key {
+            Value::Text(key) => key.bytes().fold(1, java_hash),
+            _ => 0,
+        });
         Ok(Value::Map(entries))
     }
 
@@ -252,7 +231,7 @@ fn decimal(bytes: &[u8], precision: u32) -> Result<Value, Fault> {
 
 /// Adds a byte to a hash as Java does.
 #[expect(clippy::cast_possible_wrap, reason = "Java's bytes have a sign")]
-pub(super) fn java_hash(hash: i32, byte: u8) -> i32 {
+fn java_hash(hash: i32, byte: u8) -> i32 {
     hash.wrapping_mul(31).wrapping_add(i32::from(byte as i8))
 }
 
@@ -267,79 +246,4 @@ pub(super) fn java_order<T>(entries: &mut [T], room: usize, hash: impl Fn(&T) ->
         let hash = hash(entry) as u32;
         (hash ^ (hash >> 16)) & (buckets as u32).wrapping_sub(1)
     });
-}
-
-/// A column of values.
-///
-/// # Errors
-/// Where values and type do not belong together.
-pub(super) fn column(data_type: &DataType, values: &[&Value]) -> Result<ArrayRef, ArrowError> {
-    macro_rules! primitive {
-        ($array:ty, $variant:ident) => {
-            values.iter().map(|value| if let Value::$variant(value) = value { Some(*value) } else { None }).collect::<$array>()
-        };
-    }
-    Ok(match data_type {
-        DataType::Null => Arc::new(NullArray::new(values.len())),
-        DataType::Boolean => Arc::new(primitive!(BooleanArray, Boolean)),
-        DataType::Int32 => Arc::new(primitive!(Int32Array, Int)),
-        DataType::Date32 => Arc::new(primitive!(Date32Array, Int)),
-        DataType::Int64 => Arc::new(primitive!(Int64Array, Long)),
-        DataType::Timestamp(_, zone) => Arc::new(primitive!(TimestampMicrosecondArray, Long).with_timezone_opt(zone.clone())),
-        DataType::Float32 => Arc::new(primitive!(Float32Array, Float)),
-        DataType::Float64 => Arc::new(primitive!(Float64Array, Double)),
-        DataType::Decimal128(precision, scale) => {
-            Arc::new(primitive!(Decimal128Array, Decimal).with_precision_and_scale(*precision, *scale)?)
-        }
-        DataType::Binary => {
-            let bytes = |value: &&Value| if let Value::Bytes(bytes) = value { Some(bytes.clone()) } else { None };
-            Arc::new(values.iter().map(bytes).collect::<BinaryArray>())
-        }
-        DataType::Utf8 => {
-            let text = |value: &&Value| if let Value::Text(text) = value { Some(text.clone()) } else { None };
-            Arc::new(values.iter().map(text).collect::<StringArray>())
-        }
-        DataType::List(element) => {
-            let items = |value: &&Value| if let Value::Array(items) = value { items.len() } else { 0 };
-            let (nulls, offsets) = (nulls(values), OffsetBuffer::from_lengths(values.iter().map(items)));
-            let inner: Vec<&Value> =
-                values.iter().flat_map(|value| if let Value::Array(items) = value { items.as_slice() } else { &[] }).collect();
-            Arc::new(ListArray::try_new(element.clone(), offsets, column(element.data_type(), &inner)?, nulls)?)
-        }
-        DataType::Map(entries, sorted) => {
-            let DataType::Struct(pair) = entries.data_type() else { return Err(no_column(data_type)) };
-            let [_, value_field] = pair.as_ref() else { return Err(no_column(data_type)) };
-            let all = |value: &'_ &Value| if let Value::Map(entries) = value { entries.len() } else { 0 };
-            let (nulls, offsets) = (nulls(values), OffsetBuffer::from_lengths(values.iter().map(all)));
-            let flat = values.iter().flat_map(|value| if let Value::Map(entries) = value { entries.as_slice() } else { &[] });
-            let (keys, inner): (Vec<&str>, Vec<&Value>) = flat.map(|(key, value)| (key.as_str(), value)).unzip();
-            let columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from(keys)), column(value_field.data_type(), &inner)?];
-            let length = columns.first().map_or(0, |keys| keys.len());
-            let pairs = StructArray::try_new_with_length(pair.clone(), columns, None, length)?;
-            Arc::new(MapArray::try_new(entries.clone(), offsets, pairs, nulls, *sorted)?)
-        }
-        DataType::Struct(fields) => {
-            let columns = fields.iter().enumerate().map(|(place, field)| {
-                let inner: Vec<&Value> = values
-                    .iter()
-                    .map(|value| match value {
-                        Value::Record(record) => record.get(place).unwrap_or(&Value::Null),
-                        _ => &Value::Null,
-                    })
-                    .collect();
-                column(field.data_type(), &inner)
-            });
-            let columns = columns.collect::<Result<Vec<_>, _>>()?;
-            Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls(values), values.len())?)
-        }
-        other => return Err(no_column(other)),
-    })
-}
-
-fn nulls(values: &[&Value]) -> Option<NullBuffer> {
-    Some(values.iter().map(|value| **value != Value::Null).collect::<NullBuffer>())
-}
-
-fn no_column(data_type: &DataType) -> ArrowError {
-    ArrowError::SchemaError(format!("Avro has no values of the type {data_type}"))
 }

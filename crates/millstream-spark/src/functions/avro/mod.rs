@@ -14,10 +14,10 @@ use datafusion::scalar::ScalarValue;
 use millstream_core::{Error, ErrorKind, Options, Result};
 
 use super::formats::{self, Mode};
+use super::message::{self, Value};
 use super::rows::{Rows, internal};
 use super::{Arguments, Call, Functions, Kernel, Typed, coercion, faults, scalar};
 use crate::types::ddl_type;
-use decode::Value;
 use encode::Write;
 use resolve::Read;
 use schema::{Kind, Schema};
@@ -72,7 +72,7 @@ impl Kernel for FromAvro {
             let row = rows.row(at);
             values.push(if row.is_null(0) { Value::Null } else { self.message(row.bytes(0))? });
         }
-        decode::column(&self.data_type, &values.iter().collect::<Vec<_>>()).map_err(internal)
+        message::column(&self.data_type, &values.iter().collect::<Vec<_>>()).map_err(internal)
     }
 }
 

@@ -55,7 +55,7 @@ fn a_schema_may_have_changed_since_a_message_was_written() {
         (r#"{"name": "c", "type": ["null", "int"], "default": null}"#, Some(vec![Value::Null])),
         (
             r#"{"name": "c", "type": {"type": "map", "values": "int"}, "default": {"k": 1}}"#,
-            Some(vec![Value::Map(vec![("k".to_owned(), Value::Int(1))])]),
+            Some(vec![Value::Map(vec![(Value::Text("k".to_owned()), Value::Int(1))])]),
         ),
         (r#"{"name": "a", "type": "string"}"#, None),
         (r#"{"name": "c", "type": "int"}"#, None),
