@@ -50,8 +50,10 @@ fn from_avro(call: &Call<'_>) -> Result<Typed> {
     }
     // Spark takes a message whose column is a struct for a record; it reads no other.
     let is_record = matches!(wanted.kind, Kind::Record { .. });
-    let read = match data_type {
-        DataType::Struct(_) if !is_record => Read::Never("a union is only read inside of a record".to_owned()),
+    let twins = if call.settings.case_sensitive { None } else { resolve::twins(&wanted) };
+    let read = match (&data_type, twins) {
+        (_, Some(name)) => Read::Never(format!("the schema has several fields that are called '{name}'")),
+        (DataType::Struct(_), _) if !is_record => Read::Never("a union is only read inside of a record".to_owned()),
         _ => resolve::resolve(&written, &wanted),
     };
     Ok(scalar("from_avro", FromAvro { read, data_type: data_type.clone(), mode }, vec![bytes], data_type, true))

@@ -92,6 +92,20 @@ pub(super) fn resolve(writer: &Schema, reader: &Schema) -> Read {
     }
 }
 
+/// Two fields of a record that have the same name but for its case, where that does not count.
+pub(super) fn twins(schema: &Schema) -> Option<&str> {
+    match &schema.kind {
+        Kind::Array(inner) | Kind::Map(inner) => twins(inner),
+        Kind::Union(branches) => branches.iter().find_map(twins),
+        Kind::Record { fields, .. } => {
+            let same = |field: &RecordField, other: &RecordField| field.name.to_lowercase() == other.name.to_lowercase();
+            let twice = fields.iter().enumerate().find(|(place, field)| fields.iter().take(*place).any(|other| same(field, other)));
+            twice.map(|(_, field)| field.name.as_str()).or_else(|| fields.iter().find_map(|field| twins(&field.schema)))
+        }
+        _ => None,
+    }
+}
+
 /// A value as that of a union: the branch of its own type, otherwise the first that it can become.
 fn as_branch(writer: &Schema, branches: &[Schema]) -> Read {
     let same = |branch: &&Schema| {
