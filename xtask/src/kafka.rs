@@ -15,7 +15,7 @@ const USAGE: &str = "kafka takes --kills N, --seed N, --binary PATH, and --only 
 const PARTS: [&str; 5] = ["compare", "loss", "sink", "latency", "torture"];
 
 /// What is part of every test: all that needs no Spark, with as many kills as three minutes have room for.
-pub const TESTED: [&str; 4] = ["--only", "loss,sink,latency,torture", "--kills", "10"];
+pub const TESTED: [&str; 4] = ["--only", "loss,sink,latency,torture", "--kills", "8"];
 
 /// Runs every part, or those that `args` name.
 pub fn kafka(args: &[String]) -> Outcome {
