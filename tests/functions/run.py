@@ -66,6 +66,7 @@ class Runner:
     """Runs calls in a session."""
 
     def __init__(self, spark):
+        import pyspark.sql.avro.functions as A
         import pyspark.sql.functions as F
         import pyspark.sql.types as T
         from pyspark.sql import Window
@@ -73,7 +74,7 @@ class Runner:
         self.spark = spark
         self.frames = {name: spark.createDataFrame(rows, schema) for name, (schema, rows) in FRAMES.items()}
         self.names = {
-            "F": F, "T": T, "W": Window, "col": F.col, "lit": F.lit, "E": F.expr, "spark": spark,
+            "A": A, "F": F, "T": T, "W": Window, "col": F.col, "lit": F.lit, "E": F.expr, "spark": spark,
             "datetime": datetime, "Decimal": decimal.Decimal,
         }  # fmt: skip
 
@@ -186,13 +187,13 @@ def difference(call, expected, actual):
     return None
 
 
-def session(remote):
+def session(remote, jars=None):
     os.environ["TZ"] = "UTC"
     time.tzset()
     # Workers need what this process has: pandas and pyarrow.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if remote.startswith("local"):
-        remote = served_by_spark(remote)
+        remote = served_by_spark(remote, jars)
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     from pyspark.sql.connect.session import SparkSession
 
@@ -207,7 +208,7 @@ def configure(spark):
     spark.conf.set("spark.sql.shuffle.partitions", "1")
 
 
-def served_by_spark(master):
+def served_by_spark(master, jars):
     """Starts Spark with its Connect server on a free port, so that recordings can run side by side."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql.session import SparkSession
@@ -218,6 +219,8 @@ def served_by_spark(master):
     conf = SparkConf().setMaster(master).set("spark.ui.enabled", "false").set("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
     conf.set("spark.connect.grpc.binding.port", str(port)).set("spark.sql.artifact.isolation.enabled", "true")
     conf.set("spark.sql.warehouse.dir", tempfile.mkdtemp())
+    if jars:
+        conf.set("spark.jars", jars)
     # Thousands of tiny queries: compiling each would cost far more than running it.
     conf.set("spark.sql.codegen.wholeStage", "false").set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     conf.set("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -274,6 +277,7 @@ def main():
     parser.add_argument("--known", type=pathlib.Path)
     parser.add_argument("--first", type=int, default=sys.maxsize, metavar="N", help="record only the first N calls of each function")
     parser.add_argument("--timeout", type=int, default=60)
+    parser.add_argument("--jars", help="what Spark needs beside itself to record j_avro: the jar of spark-avro")
     parser.add_argument("-v", action="store_true")
     args = parser.parse_args()
 
@@ -285,7 +289,7 @@ def main():
             places[call.function] += 1
             if places[call.function] <= args.first:
                 chosen.append(call)
-        return record(chosen, Runner(session(args.remote)), args.timeout, bool(args.k))
+        return record(chosen, Runner(session(args.remote, args.jars)), args.timeout, bool(args.k))
     runner = Runner(session(args.remote))
     recorded = {area: stored(area) for area in {call.area for call in calls}}
     found, unrecorded = {}, 0

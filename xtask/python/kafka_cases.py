@@ -2,15 +2,17 @@
 
 usage: kafka_cases.py (--remote sc://… | --jars a.jar,b.jar) --servers HOST:PORT --checkpoints FOLDER
 
-The same program runs on a classic Spark with spark-sql-kafka and on our server through Spark Connect; what it prints must be the same.
+With jars it starts Spark with its own Connect server and spark-sql-kafka, so that both sides are asked through the same client; what it prints
+must be the same.
 """
 
 import argparse
 import json
+import socket
 import sys
 import traceback
 
-from pyspark.sql import SparkSession
+from pyspark.sql.connect.session import SparkSession
 
 # Sub: the subscription. Each case is read as a batch and as a stream until nothing is left.
 T1 = ("subscribe", "t1")
@@ -139,7 +141,7 @@ class Cases:
 
 def report(progress):
     """What a report says about the source, without times and without what only we say."""
-    progress = json.loads(progress.json) if hasattr(progress, "json") else progress
+    progress = json.loads(progress.json)
     source = progress["sources"][0]
     metrics = {name: source.get("metrics", {}).get(name) for name in ["minOffsetsBehindLatest", "maxOffsetsBehindLatest", "avgOffsetsBehindLatest"]}
     kept = {name: source.get(name) for name in ["description", "startOffset", "endOffset", "latestOffset", "numInputRows"]}
@@ -155,12 +157,29 @@ def outcome(case, *arguments):
         return case(*arguments)
     except Exception as error:  # What a case raises is its outcome.
         condition = getattr(error, "getCondition", lambda: None)()
-        return {"error": type(error).__name__, "condition": condition, "message": first_line(error)}
+        state = getattr(error, "getSqlState", lambda: None)()
+        return {"error": type(error).__name__, "condition": condition, "state": state, "message": first_line(error)}
 
 
 def first_line(error):
     text = str(error) or traceback.format_exc()
     return text.split("JVM stacktrace")[0].strip()[:400]
+
+
+def served_by_spark(jars):
+    """Starts Spark with its Connect server on a free port of this machine."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql.session import SparkSession as ClassicSession
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    conf = SparkConf().setMaster("local[1]").set("spark.ui.enabled", "false").set("spark.jars", jars)
+    conf.set("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin").set("spark.connect.grpc.binding.port", str(port))
+    context = SparkContext(conf=conf)
+    context.setLogLevel("OFF")
+    ClassicSession(context)
+    return f"sc://127.0.0.1:{port}"
 
 
 def main():
@@ -170,14 +189,8 @@ def main():
     parser.add_argument("--servers", required=True)
     parser.add_argument("--checkpoints", required=True)
     arguments = parser.parse_args()
-    builder = SparkSession.builder
-    if arguments.remote:
-        builder = builder.remote(arguments.remote)
-    else:
-        builder = builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.jars", arguments.jars)
-    spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    if not arguments.remote:
-        spark.sparkContext.setLogLevel("OFF")
+    remote = arguments.remote or served_by_spark(arguments.jars)
+    spark = SparkSession.builder.remote(remote).config("spark.sql.session.timeZone", "UTC").create()
     cases = Cases(spark, arguments.servers, arguments.checkpoints)
     found = {}
     for name, (subscription, options) in CASES.items():

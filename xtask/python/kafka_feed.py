@@ -25,10 +25,12 @@ class Feed:
         self.producer = None
 
     def open(self):
-        config = {"bootstrap.servers": self.servers, "enable.idempotence": True, "linger.ms": 2, "message.timeout.ms": 300_000,
+        config = {"bootstrap.servers": self.servers, "enable.idempotence": True, "linger.ms": 2,
                   "reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 1000}
         if self.transactions:
             config["transactional.id"] = "feed"
+        else:
+            config["message.timeout.ms"] = 300_000
         self.producer = Producer(config)
         if self.transactions:
             self.producer.init_transactions(120)

@@ -24,8 +24,7 @@ def main():
         print("started", flush=True)
         query.awaitTermination()
         failure = query.exception()
-        told = [json.loads(progress.json) if hasattr(progress, "json") else progress for progress in query.recentProgress]
-        rows = sum(progress["numInputRows"] for progress in told)
+        rows = sum(progress.numInputRows for progress in query.recentProgress)
         print(json.dumps({"rows": rows, "error": str(failure)[:2000] if failure else None}), flush=True)
     except Exception as error:  # Whoever started this process decides what an error means.
         print(json.dumps({"rows": 0, "error": f"{type(error).__name__}: {error}"[:2000]}), flush=True)

@@ -2,11 +2,13 @@
 
 import argparse
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import time
+import traceback
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -55,6 +57,12 @@ class Scene:
         with open(self.folder / "queries.log", "ab") as log:
             return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment_of_client(), text=True)
 
+    def kill_server(self, query):
+        """Kills the server, and the client that waits for its query: it would go on looking for the server for minutes."""
+        self.server.kill()
+        query.kill()
+        query.communicate()
+
     def run(self, plan, patience_s=300):
         """Runs a query to its end and returns what it says of itself."""
         query = self.start(plan)
@@ -90,6 +98,31 @@ def truth(servers, topic, committed=True):
     return records
 
 
+def size(servers, topic):
+    """How many offsets a topic has used, also for records that are not committed."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "size"})
+    partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1] for partition in partitions]
+    consumer.close()
+    return sum(ends)
+
+
 def expect(holds, what):
     if not holds:
-        raise SystemExit(f"FAILED: {what}")
+        raise AssertionError(what)
+
+
+def run(main):
+    """Runs a script to its end and leaves at once: threads of native libraries can hang or abort an orderly exit of the interpreter."""
+    status = 0
+    try:
+        main()
+    except AssertionError as error:
+        print(f"FAILED: {error}")
+        status = 1
+    except Exception:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

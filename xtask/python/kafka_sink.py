@@ -4,12 +4,10 @@ usage: kafka_sink.py --broker JARS --binary MILLSTREAM --folder FOLDER
 """
 
 import collections
-import os
 import random
-import sys
 import time
 
-from kafka_scene import Scene, arguments, expect, truth
+from kafka_scene import Scene, arguments, expect, run, size, truth
 
 KILLS = 6
 RECORDS = 6000
@@ -34,13 +32,17 @@ def main():
             for _ in range(KILLS):
                 query = scene.start(plan)
                 query.stdout.readline()
-                time.sleep(0.1 + chance.random() * 0.5)
+                # Until it has sent some more: most kills are to come in the middle of a batch or of a commit.
+                enough = size(broker.servers, name) + 1 + chance.randrange(600)
+                while query.poll() is None and size(broker.servers, name) < enough:
+                    time.sleep(0.01)
+                time.sleep(chance.random() * 0.05)
                 if query.poll() is not None:
                     break
-                scene.server.kill()
-                query.communicate(timeout=120)
+                scene.kill_server(query)
                 scene.server.start()
                 kills += 1
+            expect(kills > 0, f"{name}: everything was sent before the first kill")
             ended = scene.run(plan)
             expect(ended["error"] is None, f"{name}: the last run ended with {ended}")
             found = collections.Counter(int(value) for _, _, value in truth(broker.servers, name))
@@ -53,6 +55,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
-    sys.stdout.flush()
-    os._exit(0)
+    run(main)

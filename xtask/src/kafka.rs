@@ -9,11 +9,13 @@ use std::process::Command;
 use crate::process::{Outcome, cargo, fail, output, root, run, target_dir};
 use crate::{packages, python};
 
-const USAGE: &str =
-    "kafka takes --kills N, --seed N, --binary PATH, and --only with names of parts separated by commas: compare, loss, sink, torture";
+const USAGE: &str = "kafka takes --kills N, --seed N, --binary PATH, and --only with names of parts separated by commas: compare, loss, sink, latency, torture";
 
 /// The parts, in the order in which they run.
-const PARTS: [&str; 4] = ["compare", "loss", "sink", "torture"];
+const PARTS: [&str; 5] = ["compare", "loss", "sink", "latency", "torture"];
+
+/// What is part of every test: all that needs no Spark, with as many kills as three minutes have room for.
+pub const TESTED: [&str; 4] = ["--only", "loss,sink,latency,torture", "--kills", "8"];
 
 /// Runs every part, or those that `args` name.
 pub fn kafka(args: &[String]) -> Outcome {
@@ -40,7 +42,7 @@ pub fn kafka(args: &[String]) -> Outcome {
             target_dir().join("debug/millstream")
         }
     };
-    let (broker, spark) = (jars("broker")?, jars("spark")?);
+    let broker = jars("broker")?;
     let interpreter = python::environment("kafka", python::KAFKA)?;
     for part in only.split(',') {
         let mut command = Command::new(&interpreter);
@@ -48,7 +50,7 @@ pub fn kafka(args: &[String]) -> Outcome {
         command.arg("--broker").arg(&broker).arg("--binary").arg(&binary).arg("--folder").arg(target_dir().join("kafka").join(part));
         match part {
             "compare" => {
-                command.arg("--spark-python").arg(python::environment("spark", python::SPARK)?).arg("--spark-jars").arg(&spark);
+                command.arg("--spark-python").arg(python::environment("spark", python::SPARK)?).arg("--spark-jars").arg(jars("spark")?);
             }
             "torture" => {
                 command.args(["--kills", &kills, "--seed", &seed]);

@@ -1,10 +1,10 @@
 //! `cargo xtask test`: everything that must hold, in one command.
 
 use crate::process::{Outcome, cargo, run};
-use crate::{clients, conformance, demo, drill, examples, functions, generate, interop, pipelines, tidy, torture};
+use crate::{clients, conformance, demo, drill, examples, functions, generate, interop, kafka, pipelines, tidy, torture};
 
 /// Tidy rules, unit and property tests, the demo read by another implementation, 20 kills, inputs that are broken in every way, the relay
-/// with real Spark, the recorded behaviour of Spark over Connect, pipelines, sample calls of every
+/// with real Spark, Kafka under kills of brokers and servers, the recorded behaviour of Spark over Connect, pipelines, sample calls of every
 /// function, the clients of every version, and the PySpark examples. Lints are `cargo xtask check`, before each commit.
 pub fn test() -> Outcome {
     tidy::tidy()?;
@@ -16,6 +16,7 @@ pub fn test() -> Outcome {
     drill::drill(&[])?;
     torture::torture(&[])?;
     interop::interop()?;
+    kafka::kafka(&kafka::TESTED.map(str::to_owned))?;
     conformance::conformance(&[])?;
     pipelines::pipelines(&[])?;
     functions::functions(&[])?;

@@ -13,7 +13,13 @@ pub fn is_named(code: &str) -> bool {
 
 /// Whether a code is a condition that clients can ask for.
 pub fn is_condition(code: &str) -> bool {
-    code.starts_with("_LEGACY_ERROR_TEMP_") || is_named(code)
+    code.starts_with("_LEGACY_ERROR_TEMP_") || is_of_kafka(code) || is_named(code)
+}
+
+/// Whether a code is a condition of Spark's Kafka connector, whose messages do not begin with it.
+fn is_of_kafka(code: &str) -> bool {
+    let own = ["RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET", "UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"];
+    code.starts_with("KAFKA_") || own.contains(&code)
 }
 
 #[cfg(test)]
@@ -28,6 +34,10 @@ mod tests {
         for code in ["IllegalArgumentException", "CHECKPOINT_SOURCES_CHANGED", "INVALID_OPTION_VALUE", ""] {
             assert!(!is_condition(code), "{code}");
         }
-        assert!(is_condition("_LEGACY_ERROR_TEMP_3102") && !is_named("_LEGACY_ERROR_TEMP_3102"));
+        for code in
+            ["_LEGACY_ERROR_TEMP_3102", "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"]
+        {
+            assert!(is_condition(code) && !is_named(code), "{code}");
+        }
     }
 }

@@ -200,6 +200,14 @@ pub(super) fn check(options: &Options, streaming: bool) -> Result<()> {
         }
     }
     refuse_settings(options)?;
+    if let (Ok(Some(max)), Ok(Some(min))) =
+        (count(options, "maxOffsetsPerTrigger", i64::MIN), count(options, "minOffsetsPerTrigger", i64::MIN))
+        && min > max
+    {
+        return Err(illegal_argument(format!(
+            "The value of minOffsetPerTrigger({min}) is higher than the maxOffsetsPerTrigger({max}): raise the one or lower the other"
+        )));
+    }
     if streaming {
         // Spark does not look at endingTimestamp here, and neither refuses nor heeds it.
         for (name, what) in [("endingOffsets", "ending offset"), ("endingOffsetsByTimestamp", "ending timestamp")] {
@@ -207,12 +215,7 @@ pub(super) fn check(options: &Options, streaming: bool) -> Result<()> {
                 return Err(illegal_argument(format!("{what} not valid in streaming queries")));
             }
         }
-        return match (count(options, "maxOffsetsPerTrigger", i64::MIN), count(options, "minOffsetsPerTrigger", i64::MIN)) {
-            (Ok(Some(max)), Ok(Some(min))) if min > max => Err(illegal_argument(format!(
-                "The value of minOffsetPerTrigger({min}) is higher than the maxOffsetsPerTrigger({max}): raise the one or lower the other"
-            ))),
-            _ => Ok(()),
-        };
+        return Ok(());
     }
     match start(options, false)? {
         Bound::Latest => return Err(illegal_argument("starting offset can't be latest for batch queries on Kafka")),

@@ -14,7 +14,8 @@ use millstream_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use rdkafka::consumer::Consumer;
 use rdkafka::consumer::base_consumer::PartitionQueue;
-use rdkafka::message::OwnedMessage;
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Message, OwnedMessage};
 use rdkafka::topic_partition_list::Offset as Place;
 use rdkafka::{ClientConfig, TopicPartitionList};
 use tokio::sync::Notify;
@@ -51,6 +52,31 @@ pub(super) struct Lane {
     pub(super) ahead: Option<OwnedMessage>,
     /// The offset from which on the queue has every record; unknown after a failure.
     pub(super) next: Option<i64>,
+    /// The end of the log was told, and no record since. The client tells an end once, and a range that ends before it may be read later.
+    pub(super) was_at_end: bool,
+}
+
+impl Lane {
+    /// Looks for what came while nobody reads, and whether the first record of it did. What the client tells beside records is taken out of
+    /// the queue: only an empty one tells of the next record.
+    fn has_news(&mut self) -> bool {
+        while self.ahead.is_none() {
+            match self.queue.poll(Duration::ZERO) {
+                None => return false,
+                Some(Ok(record)) if self.next.is_some_and(|next| record.offset() < next) => {}
+                Some(Ok(record)) => {
+                    self.ahead = Some(record.detach());
+                    return true;
+                }
+                Some(Err(KafkaError::PartitionEOF(_))) => self.was_at_end = true,
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "a consumer that nobody reads failed, and moves before it is read again");
+                    self.next = None;
+                }
+            }
+        }
+        false
+    }
 }
 
 impl fmt::Debug for Lane {
@@ -90,7 +116,7 @@ impl Lease {
     pub(super) async fn move_to(&mut self, offset: i64) -> Result<()> {
         let (client, partition) = (self.reader.client.consumer().clone(), self.partition.clone());
         let lane = self.lane()?;
-        (lane.next, lane.ahead) = (None, None);
+        (lane.next, lane.ahead, lane.was_at_end) = (None, None, false);
         let moving = move || client.seek(&partition.topic, partition.partition, Place::Offset(offset), MOVE);
         let moved =
             tokio::task::spawn_blocking(moving).await.map_err(|error| Error::internal("moving a consumer ended early").caused_by(error))?;
@@ -160,6 +186,16 @@ impl Readers {
         }
     }
 
+    /// Whether a record arrived that nobody has asked for, since this was last asked. While it says no, [`Readers::news`] tells of the next.
+    pub(super) fn have_news(&self) -> bool {
+        let clients = self.clients.lock();
+        // Every lane is looked at: each is to tell of its next record.
+        let news = clients
+            .iter()
+            .map(|reader| reader.lanes.lock().values_mut().flatten().filter_map(|lane| lane.has_news().then_some(())).count());
+        news.sum::<usize>() > 0
+    }
+
     fn idle(&self, partition: &TopicPartition) -> Option<Lease> {
         self.clients.lock().iter().find_map(|reader| {
             let lane = reader.lanes.lock().get_mut(partition)?.take()?;
@@ -208,7 +244,7 @@ impl Readers {
             .add_partition_offset(&partition.topic, partition.partition, Place::Offset(from))
             .and_then(|()| consumer.incremental_assign(&list));
         assigned.map_err(|error| refused(format!("the Kafka client does not take {partition}")).caused_by(error))?;
-        lease.lane = Some(Lane { queue, arrived, ahead: None, next: Some(from) });
+        lease.lane = Some(Lane { queue, arrived, ahead: None, next: Some(from), was_at_end: false });
         Ok(lease)
     }
 }

@@ -99,13 +99,11 @@ struct Shared {
 }
 
 /// What a producer needs to be as careful as Spark's: idempotent, confirmed by all replicas, and with Java's partition for a key.
-const PRODUCER: [(&str, &str); 5] = [
-    ("enable.idempotence", "true"),
-    ("acks", "all"),
-    ("message.timeout.ms", "120000"),
-    ("partitioner", "murmur2_random"),
-    ("reconnect.backoff.max.ms", "1000"),
-];
+const PRODUCER: [(&str, &str); 4] =
+    [("enable.idempotence", "true"), ("acks", "all"), ("partitioner", "murmur2_random"), ("reconnect.backoff.max.ms", "1000")];
+
+/// How long records may take that are sent without a transaction. With one they may take as long as it may.
+const TIMEOUT: (&str, &str) = ("message.timeout.ms", "120000");
 
 impl KafkaSink {
     fn topic(&self) -> Option<&str> {
@@ -167,15 +165,15 @@ impl KafkaSink {
             let sender = match known {
                 Some(sender) => sender,
                 None => {
-                    let mut config = settings.over(&PRODUCER);
                     let sender = match &transactions {
                         Some((id, topic)) => {
+                            let mut config = settings.over(&PRODUCER);
                             config.set("transactional.id", id);
                             let mut group = settings.over(&[("enable.auto.commit", "false")]);
                             group.set("group.id", id).set("isolation.level", "read_committed");
                             Sender::open_transactional(&config, &group, topic, &shared.stop)?
                         }
-                        None => Sender::open(&config)?,
+                        None => Sender::open(&settings.over(&[&PRODUCER[..], &[TIMEOUT]].concat()))?,
                     };
                     let sender = Arc::new(sender);
                     *shared.sender.lock() = Some(sender.clone());

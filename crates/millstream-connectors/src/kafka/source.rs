@@ -296,9 +296,12 @@ impl Source for KafkaSource {
         let (readers, news) = (self.reading.readers.clone(), self.reading.readers.news.clone());
         // Cheap once every partition is followed.
         drop(tokio::task::spawn_blocking(move || readers.follow(positions.iter())));
-        tokio::select! {
-            () = news.notified() => {}
-            () = self.clock.sleep(PAUSE) => {}
+        let mut pause = self.clock.sleep(PAUSE);
+        while !self.reading.readers.have_news() {
+            tokio::select! {
+                () = news.notified() => {}
+                () = &mut pause => return,
+            }
         }
     }
 
@@ -316,7 +319,7 @@ impl Source for KafkaSource {
         let mut metrics = BTreeMap::from([
             ("minOffsetsBehindLatest".to_owned(), min.to_string()),
             ("maxOffsetsBehindLatest".to_owned(), max.to_string()),
-            ("avgOffsetsBehindLatest".to_owned(), format!("{average:.1}")),
+            ("avgOffsetsBehindLatest".to_owned(), average_text(average)),
         ]);
         if *max > 0 {
             metrics.extend(lagging(&behind, average));
@@ -325,6 +328,18 @@ impl Source for KafkaSource {
     }
 
     async fn stop(&self) {}
+}
+
+/// A number of offsets as Java writes it: from ten millions on with an exponent.
+fn average_text(average: f64) -> String {
+    if average < 1e7 {
+        return format!("{average:?}");
+    }
+    let text = format!("{average:E}");
+    match text.split_once('E') {
+        Some((digits, exponent)) if !digits.contains('.') => format!("{digits}.0E{exponent}"),
+        _ => text,
+    }
 }
 
 /// The most partitions that a report names.

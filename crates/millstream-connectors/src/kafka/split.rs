@@ -31,6 +31,9 @@ const GAP_CHECK_NS: u64 = 1_000_000_000;
 /// How long the queue is trusted to tell that it is no longer empty.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// How long records of a range are waited for after an end of the log that was told before the range was planned.
+const AFTER_OLD_END: Duration = Duration::from_millis(100);
+
 /// What the splits of a source have in common.
 #[derive(Debug)]
 pub(super) struct Reading {
@@ -180,13 +183,15 @@ impl Progress {
 
     /// Takes the next event without waiting.
     fn take(&mut self) -> Result<Event> {
-        let Progress { lease, rows, next, range, context, .. } = self;
+        let Progress { lease, rows, next, range, context, confirming, .. } = self;
+        let is_old_end = *next == range.from && confirming.is_none();
         let lane = lease.as_mut().ok_or_else(|| Error::internal("a range is read without a consumer"))?.lane()?;
         if let Some(record) = lane.ahead.take() {
             let event = keep(&record, rows, next, range, context)?;
             if matches!(event, Event::Done) {
                 lane.ahead = Some(record);
             }
+            lane.was_at_end = false;
             return Ok(event);
         }
         loop {
@@ -201,9 +206,17 @@ impl Progress {
                     if matches!(event, Event::Done) {
                         lane.ahead = Some(record.detach());
                     }
+                    lane.was_at_end = false;
                     Ok(event)
                 }
-                Some(Err(KafkaError::PartitionEOF(_))) => Ok(Event::End),
+                Some(Err(KafkaError::PartitionEOF(_))) => {
+                    lane.was_at_end = true;
+                    // It may have waited here since before the range was planned.
+                    if is_old_end {
+                        continue;
+                    }
+                    Ok(Event::End)
+                }
                 Some(Err(error)) => Ok(Event::Failed(error)),
             };
         }
@@ -215,11 +228,16 @@ impl Progress {
         let (patience, began) = (self.reading.poll_timeout, clock.monotonic_ns());
         let arrived = self.lease()?.lane()?.arrived.clone();
         loop {
+            let was_at_end = self.lease()?.lane()?.was_at_end;
             tokio::select! {
                 () = arrived.notified() => return Ok(()),
-                () = clock.sleep(LOOK_AGAIN.min(patience)) => {}
+                () = clock.sleep(if was_at_end { AFTER_OLD_END } else { LOOK_AGAIN }.min(patience)) => {}
             }
             match self.take()? {
+                Event::Empty if was_at_end => {
+                    self.lease()?.lane()?.was_at_end = false;
+                    return self.at_end_of_log().await;
+                }
                 Event::Empty => {}
                 // Told late, so the waiting is over all the same.
                 Event::Record { gap } => {

@@ -5,6 +5,7 @@
 
 pub mod aggregate;
 mod array;
+mod avro;
 mod bitwise;
 mod call;
 pub mod cast;
@@ -25,7 +26,9 @@ mod keys;
 mod lambda;
 mod map;
 mod math;
+mod message;
 mod nested;
+mod protobuf;
 mod random;
 #[cfg(test)]
 mod recorded_calls;

@@ -7,8 +7,8 @@ use millstream_core::Result;
 
 use super::{Call, Typed, faults};
 use super::{
-    array, bitwise, cipher, conditional, csv, datetime, geospatial, hash, interval, json, lambda, map, math, runtime, sketch, string,
-    structure, url, variant, xml,
+    array, avro, bitwise, cipher, conditional, csv, datetime, geospatial, hash, interval, json, lambda, map, math, protobuf, runtime,
+    sketch, string, structure, url, variant, xml,
 };
 
 /// Compiles a call.
@@ -82,6 +82,8 @@ const GROUPS: &[fn(&mut Functions)] = &[
     lambda::register,
     json::register,
     csv::register,
+    avro::register,
+    protobuf::register,
     variant::register,
     xml::register,
     geospatial::register,

@@ -12,7 +12,7 @@ use millstream_core::{Offset, ReadLimit};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use super::super::*;
-use super::world::{ALL, World, all, latest, places, range, rows, texts};
+use super::world::{ALL, TokioClock, World, all, latest, places, range, rows, texts};
 
 struct Factory {
     world: World,
@@ -167,8 +167,8 @@ async fn limits_are_shared_out_as_in_spark_and_progress_says_how_far_behind_the_
     let mut start = None;
     let mut seen = Vec::new();
     for (end, metrics) in [
-        (r#"{"t1":{"0":5,"1":7,"2":10}}"#, ("0", "5", "2.7")),
-        (r#"{"t1":{"0":9,"1":9,"2":10}}"#, ("0", "1", "0.7")),
+        (r#"{"t1":{"0":5,"1":7,"2":10}}"#, ("0", "5", "2.6666666666666665")),
+        (r#"{"t1":{"0":9,"1":9,"2":10}}"#, ("0", "1", "0.6666666666666666")),
         (r#"{"t1":{"0":10,"1":10,"2":10}}"#, ("0", "0", "0.0")),
     ] {
         let next = latest(source.as_ref(), start.as_ref()).await;
@@ -313,4 +313,46 @@ fn a_reader_leaves_nothing_to_the_clients_own_defaults_and_users_may_change_what
         assert_eq!(config.get(name), Some(value), "{name}");
     }
     assert_eq!(Settings::from(&Options::new()).unwrap().over(&reader_defaults("g")).get("isolation.level"), Some("read_uncommitted"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_waits_is_told_of_records_and_not_of_the_end_of_the_log() {
+    let world = World::with(&[("t1", 2)]);
+    world.fill("t1", 0, 3);
+    let request = world.request(&[("subscribe", "t1"), ("startingOffsets", "earliest")]);
+    let context = SourceContext { log: world.log.clone(), clock: Arc::new(Unasked(world.clock.clone())) };
+    let source = world.provider().source(&request, context).await.unwrap();
+    let mut start = latest(source.as_ref(), None).await;
+    assert_eq!(range(source.as_ref(), None, &start).await.unwrap(), all(&[(0, 0, 3)]));
+    for (partition, next) in [(0, 3), (1, 0), (0, 4)] {
+        let waited = tokio::time::timeout(Duration::from_millis(600), source.changed()).await;
+        assert!(waited.is_err(), "it was told of something before record {next} of partition {partition}");
+        world.fill("t1", partition, 1);
+        tokio::time::timeout(Duration::from_secs(10), source.changed()).await.expect("nobody told of the record");
+        let end = latest(source.as_ref(), Some(&start)).await;
+        assert_eq!(range(source.as_ref(), Some(&start), &end).await.unwrap(), [(partition, next)]);
+        start = end;
+    }
+}
+
+/// A clock by which nobody looks for records unasked.
+#[derive(Debug)]
+struct Unasked(Arc<TokioClock>);
+
+#[async_trait]
+impl Clock for Unasked {
+    fn now_ms(&self) -> i64 {
+        self.0.now_ms()
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.0.monotonic_ns()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        match duration.as_millis() {
+            250 => std::future::pending().await,
+            _ => self.0.sleep(duration).await,
+        }
+    }
 }

@@ -34,6 +34,10 @@ const PARENTS: &[(&str, &[&str])] = &[
     ("java.time.DateTimeException", &[RUNTIME]),
     ("java.util.NoSuchElementException", &[RUNTIME]),
     ("org.apache.spark.sql.pipelines.graph.TableMaterializationException", &[]),
+    ("org.apache.spark.sql.kafka010.KafkaIllegalStateException", &["java.lang.IllegalStateException", RUNTIME]),
+    ("org.apache.avro.SchemaParseException", &["org.apache.avro.AvroRuntimeException", RUNTIME]),
+    ("org.apache.spark.sql.avro.IncompatibleSchemaException", &[]),
+    ("java.util.concurrent.ExecutionException", &[]),
 ];
 
 const RUNTIME: &str = "java.lang.RuntimeException";
@@ -128,6 +132,11 @@ const THROWN: &[(&str, &[&str])] = &[
             "ARTIFACT_ALREADY_EXISTS",
         ],
     ),
+    ("java.lang.IllegalArgumentException", &["UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"]),
+    ("org.apache.spark.sql.kafka010.KafkaIllegalStateException", &["KAFKA_", "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"]),
+    ("java.util.concurrent.ExecutionException", &["UnknownTopicOrPartitionException"]),
+    ("org.apache.avro.SchemaParseException", &["SchemaParseException"]),
+    ("org.apache.spark.sql.avro.IncompatibleSchemaException", &["IncompatibleSchemaException"]),
     (
         "org.apache.spark.SparkException",
         &[
@@ -210,6 +219,8 @@ mod tests {
             (Error::invalid("SQL_CONF_NOT_FOUND", ""), "org.apache.spark.SparkNoSuchElementException"),
             (Error::new(ErrorKind::BadRecord, "USER_RAISED_EXCEPTION", ""), "org.apache.spark.SparkRuntimeException"),
             (Error::internal(""), "org.apache.spark.SparkException"),
+            (Error::invalid("KAFKA_DATA_LOSS.PARTITIONS_DELETED", ""), "org.apache.spark.sql.kafka010.KafkaIllegalStateException"),
+            (Error::invalid("UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET", ""), "java.lang.IllegalArgumentException"),
         ];
         for (error, class) in cases {
             assert_eq!(hierarchy(&error)[0], class, "{}", error.code());

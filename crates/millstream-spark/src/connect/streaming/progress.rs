@@ -114,6 +114,11 @@ pub(super) fn listener_json(progress: &QueryProgress) -> Value {
         round_rates(fields);
         for source in fields.get_mut("sources").and_then(Value::as_array_mut).into_iter().flatten() {
             source.as_object_mut().map(round_rates);
+            if let Some(Value::String(average)) = source.pointer_mut("/metrics/avgOffsetsBehindLatest")
+                && let Ok(number) = average.parse::<f64>()
+            {
+                *average = format!("{number:.1}");
+            }
         }
         for row in fields.get_mut("observedMetrics").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
             *row = named_values(row);
