@@ -125,10 +125,10 @@ fn record(dataset: &Dataset) -> String {
 fn described(dataset: &Dataset, text: &mut String) {
     let columns: Vec<(&str, Option<&arrow::datatypes::DataType>)> =
         dataset.columns.iter().map(|column| (column.name.as_str(), column.field.as_ref().map(|field| field.data_type()))).collect();
-    let expectations: Vec<(&str, &str, String)> = dataset
+    let expectations: Vec<(&str, String, String)> = dataset
         .expectations
         .iter()
-        .map(|expectation| (expectation.name.as_str(), expectation.text.as_str(), format!("{:?}", expectation.on_violation)))
+        .map(|expectation| (expectation.name.as_str(), expectation.text.line(), format!("{:?}", expectation.on_violation)))
         .collect();
     let partitions: Vec<&str> = dataset.partition_by.iter().map(|(name, _)| name.as_str()).collect();
     text.push_str(&format!("\n{columns:?} {expectations:?} {partitions:?}"));

@@ -12,22 +12,22 @@ pub(super) const HINT: &str = "/*+";
 /// The token that ends a hint.
 pub(super) const HINT_END: &str = "*/";
 /// The token of the unsigned shift.
-pub(super) const SHIFT_RIGHT_UNSIGNED: &str = ">>>";
+pub(crate) const SHIFT_RIGHT_UNSIGNED: &str = ">>>";
 
 /// The tokens of a text and the bytes that each stands at.
 #[derive(Debug)]
-pub(super) struct Lexed {
-    pub(super) tokens: Vec<TokenWithSpan>,
-    pub(super) ranges: Vec<Range<usize>>,
+pub(crate) struct Lexed {
+    pub(crate) tokens: Vec<TokenWithSpan>,
+    pub(crate) ranges: Vec<Range<usize>>,
     /// The end of the text.
     pub(super) end: Location,
 }
 
-/// Reads all of a text. Blanks and comments are left out.
-pub(super) fn lex(file: &SourceFile) -> Result<Lexed, Diagnostic> {
+/// Reads all of a text. Blanks and comments are left out. Faults are told as being in `file`, at their places in the text.
+pub(crate) fn lex(file: &SourceFile, text: &str) -> Result<Lexed, Diagnostic> {
     let mut lexer = Lexer {
         file,
-        text: &file.text,
+        text,
         at: 0,
         line: 1,
         column: 1,
