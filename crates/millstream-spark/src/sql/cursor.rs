@@ -26,11 +26,6 @@ impl<'a> Cursor<'a> {
         Cursor { file, tokens, next: 0, angles: 0, end }
     }
 
-    /// The file.
-    pub(crate) fn file(&self) -> &'a SourceFile {
-        self.file
-    }
-
     /// The token `n` after the next one.
     pub(crate) fn peek_nth(&self, n: usize) -> Option<&'a Token> {
         self.tokens.get(self.next + n).map(|token| &token.token)
@@ -46,14 +41,9 @@ impl<'a> Cursor<'a> {
         self.next >= self.tokens.len()
     }
 
-    /// The number of tokens read, to be given to [`Cursor::since`].
+    /// The number of tokens read, to be given to [`Cursor::reset`].
     pub(crate) fn mark(&self) -> usize {
         self.next
-    }
-
-    /// The tokens read since a mark.
-    pub(crate) fn since(&self, mark: usize) -> &'a [TokenWithSpan] {
-        self.tokens.get(mark..self.next).unwrap_or_default()
     }
 
     /// Goes back, or forward, to a mark.

@@ -48,11 +48,6 @@ impl Fragment {
         Cursor::new(&self.file, self.tokens(), START)
     }
 
-    /// The file.
-    pub(crate) fn file(&self) -> &SourceFile {
-        &self.file
-    }
-
     pub(crate) fn tokens(&self) -> &[TokenWithSpan] {
         self.all.tokens.get(self.range.clone()).unwrap_or_default()
     }

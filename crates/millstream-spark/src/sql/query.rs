@@ -1,5 +1,6 @@
 //! Queries of a pipeline's files: parsed, with everything that they read.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::LogicalPlan;
 use millstream_core::{Error, Options, Result};
 use millstream_engine::Session;
+use millstream_engine::relation::TableRelation;
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{Read, Relation as Plan, read};
 
@@ -86,14 +88,14 @@ fn of_leaf(read: &Read) -> Option<(String, Options)> {
     Some((options.get(LEAF)?.clone(), others))
 }
 
-/// Plans a query over tables that have names, in UTC. The session gets what such plans need.
+/// Plans a query over a table that has a name, in UTC. The session gets what such plans need.
 ///
 /// # Errors
 /// Those of the text and Spark's conditions of analysis.
-pub async fn plan_over(session: &Session, text: &str, tables: Vec<(&str, Arc<dyn TableProvider>)>) -> Result<LogicalPlan> {
+pub async fn plan_over(session: &Session, name: &str, table: TableRelation, text: &str) -> Result<LogicalPlan> {
     crate::analyzer::set_up(session.context());
-    let query = super::parse::relation(text, &std::collections::HashMap::new(), &[])?;
-    let tables = Tables(tables.into_iter().map(|(name, table)| (name.to_owned(), table)).collect());
+    let query = super::parse::relation(text, &HashMap::new(), &[])?;
+    let tables = Tables(vec![(name.to_owned(), Arc::new(table))]);
     analyze(&query, &tables, &Settings::default(), session.state()).await?.named_plan()
 }
 

@@ -122,7 +122,7 @@ async fn show(args: ShowArgs) -> Result<()> {
     let condition = args.r#where.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
     let order = args.order_by.map(|columns| format!(" ORDER BY {columns}")).unwrap_or_default();
     let text = format!("SELECT * FROM shown{condition}{order} LIMIT {}", args.limit);
-    let plan = millstream_spark::sql::plan_over(&session, &text, vec![("shown", Arc::new(relation))]).await?;
+    let plan = millstream_spark::sql::plan_over(&session, "shown", relation, &text).await?;
     let (schema, rows) = session.collect(plan).await?;
     let mut out = std::io::stdout().lock();
     let written = match args.format {
