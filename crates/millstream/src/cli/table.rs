@@ -1,7 +1,6 @@
 //! `millstream table`: looks at tables of a pipeline, or at any Delta table by path.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
 use millstream::wiring::Wiring;
