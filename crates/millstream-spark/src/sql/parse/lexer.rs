@@ -428,7 +428,7 @@ mod tests {
 
     fn tokens(text: &str) -> Vec<String> {
         let file = SourceFile::new("sql", text);
-        lex(&file).unwrap().tokens.into_iter().map(|token| token.token.to_string()).collect()
+        lex(&file, text).unwrap().tokens.into_iter().map(|token| token.token.to_string()).collect()
     }
 
     #[test]
@@ -460,7 +460,7 @@ mod tests {
             ("'two\nlines'", "two\nlines"),
         ] {
             let file = SourceFile::new("sql", text);
-            let lexed = lex(&file).unwrap();
+            let lexed = lex(&file, text).unwrap();
             assert_eq!(lexed.tokens.len(), 1, "{text}");
             match &lexed.tokens[0].token {
                 Token::SingleQuotedString(found) | Token::DoubleQuotedString(found) => assert_eq!(found, expected, "{text}"),
@@ -477,7 +477,7 @@ mod tests {
             ("a /* open", "UNCLOSED_BRACKETED_COMMENT", 3),
             ("é", "INVALID_IDENTIFIER", 1),
         ] {
-            let fault = lex(&SourceFile::new("sql", text)).unwrap_err();
+            let fault = lex(&SourceFile::new("sql", text), text).unwrap_err();
             assert_eq!((fault.code.as_ref(), fault.position.column), (code, column), "{text}");
         }
     }
