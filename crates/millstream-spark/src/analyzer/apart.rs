@@ -7,7 +7,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::JoinType;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use millstream_core::Result;
+use millstream_core::{Error, Result};
 use spark_connect_proto::expression::ExprType;
 use spark_connect_proto::{Expression, Relation};
 
@@ -53,6 +53,28 @@ pub(crate) fn resolved(
     let gathered = Gathered { root: Relation::default(), sources: Vec::new() };
     let analyzer = Analyzer::new(&gathered, leaves, settings, state, &[]);
     analyzer.value(expression, &Scope { columns, ..Scope::default() })
+}
+
+/// A condition over columns, as a truth value of each row; `what` is what has it.
+///
+/// # Errors
+/// As [`resolved`], `DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN`, and `INVALID_WHERE_CONDITION` for aggregates.
+pub(crate) fn condition(
+    expression: &Expression,
+    columns: &[Attribute],
+    what: &str,
+    leaves: &dyn Leaves,
+    settings: &Settings,
+    state: &SessionState,
+) -> Result<Expr> {
+    let gathered = Gathered { root: Relation::default(), sources: Vec::new() };
+    let analyzer = Analyzer::new(&gathered, leaves, settings, state, &[]);
+    let condition = analyzer.condition(expression, &Scope { columns, ..Scope::default() }, what)?;
+    if is_aggregate(&condition) {
+        let message = format!("the condition of {what} has an aggregate: it is about one row at a time");
+        return Err(Error::invalid("INVALID_WHERE_CONDITION", message).with_sqlstate("42903"));
+    }
+    Ok(condition.expr)
 }
 
 /// A relation with other columns: each is an attribute, under whose internal name it is found, and what computes it.

@@ -143,6 +143,11 @@ impl Attribute {
         Attribute::of(field.name(), &value)
     }
 
+    /// The column of a plan whose columns have the names that the user knows.
+    pub(crate) fn named(field: &Field) -> Attribute {
+        Attribute { internal: field.name().clone(), ..Attribute::of_field(field) }
+    }
+
     /// The column as a field under its user's name.
     pub fn to_field(&self) -> Field {
         Field::new(&self.name, self.data_type.clone(), self.nullable).with_metadata(self.metadata.clone())

@@ -90,7 +90,8 @@ struct Request {
 
 /// Walks plans and numbers their leaves.
 struct Walk<'a> {
-    leaves: &'a dyn Leaves,
+    /// Who knows the functions that a client has registered.
+    functions: Option<&'a dyn Leaves>,
     requests: Vec<Request>,
     /// Common table expressions, by the number of their source.
     plans: HashMap<usize, Arc<Relation>>,
@@ -104,7 +105,7 @@ type Names = Vec<(String, usize)>;
 /// # Errors
 /// Those of the parser and of the leaves; `VIEW_EXCEED_MAX_NESTED_DEPTH`.
 pub(super) async fn gather(relation: &Relation, leaves: &dyn Leaves) -> Result<Gathered> {
-    let mut walk = Walk { leaves, requests: Vec::new(), plans: HashMap::new() };
+    let mut walk = Walk { functions: Some(leaves), requests: Vec::new(), plans: HashMap::new() };
     let mut root = relation.clone();
     walk.relation(&mut root, &mut Vec::new(), 0)?;
     let mut sources: Vec<Source> = Vec::new();
@@ -131,6 +132,16 @@ pub(super) async fn gather(relation: &Relation, leaves: &dyn Leaves) -> Result<G
         sources.push(source);
     }
     Ok(Gathered { root, sources })
+}
+
+/// The leaves of a plan that have to be looked up, in plan order. Names of common table expressions are none.
+///
+/// # Errors
+/// Those of the parser, for text inside of the plan.
+pub(crate) fn leaves_of(relation: &Relation) -> Result<Vec<Relation>> {
+    let mut walk = Walk { functions: None, requests: Vec::new(), plans: HashMap::new() };
+    walk.relation(&mut relation.clone(), &mut Vec::new(), 0)?;
+    Ok(walk.requests.into_iter().map(|request| request.leaf).filter(|leaf| leaf.rel_type.is_some()).collect())
 }
 
 async fn look_up(leaf: &Relation, leaves: &dyn Leaves) -> Result<Source> {
@@ -203,7 +214,7 @@ impl Walk<'_> {
         }
         let mut subqueries: Vec<Relation> = Vec::new();
         for expression in visit::expressions(relation) {
-            expanded(expression, self.leaves, &mut subqueries, 0)?;
+            expanded(expression, self.functions, &mut subqueries, 0)?;
         }
         if !subqueries.is_empty() {
             let root = Some(Box::new(std::mem::take(relation)));
@@ -212,7 +223,7 @@ impl Walk<'_> {
             *relation = Relation { common, rel_type: Some(RelType::WithRelations(Box::new(with))) };
         }
         if let Some(RelType::UnresolvedTableValuedFunction(call)) = &relation.rel_type
-            && let Some(function) = plain_name(&call.function_name).and_then(|name| self.leaves.table_function(&name))
+            && let Some(function) = plain_name(&call.function_name).and_then(|name| self.functions?.table_function(&name))
         {
             let call = CommonInlineUserDefinedTableFunction { arguments: call.arguments.clone(), ..function };
             relation.rel_type = Some(RelType::CommonInlineUserDefinedTableFunction(call));
@@ -273,7 +284,7 @@ impl Walk<'_> {
 }
 
 /// Parses the texts inside of an expression and puts registered functions in the place of their names.
-fn expanded(expression: &mut Expression, leaves: &dyn Leaves, subqueries: &mut Vec<Relation>, level: usize) -> Result<()> {
+fn expanded(expression: &mut Expression, functions: Option<&dyn Leaves>, subqueries: &mut Vec<Relation>, level: usize) -> Result<()> {
     if level > DEPTH {
         return Err(too_deep());
     }
@@ -283,22 +294,22 @@ fn expanded(expression: &mut Expression, leaves: &dyn Leaves, subqueries: &mut V
             *expression = parsed;
             subqueries.extend(more);
         }
-        if let Some(registered) = registered(expression, leaves) {
+        if let Some(registered) = registered(expression, functions) {
             expression.expr_type = Some(ExprType::CommonInlineUserDefinedFunction(registered));
         }
-        visit::parts(expression).into_iter().try_for_each(|part| expanded(part, leaves, subqueries, level + 1))
+        visit::parts(expression).into_iter().try_for_each(|part| expanded(part, functions, subqueries, level + 1))
     })
 }
 
 /// The call of a registered function that an expression is.
-fn registered(expression: &Expression, leaves: &dyn Leaves) -> Option<CommonInlineUserDefinedFunction> {
+fn registered(expression: &Expression, functions: Option<&dyn Leaves>) -> Option<CommonInlineUserDefinedFunction> {
     let (name, arguments, is_distinct) = match &expression.expr_type {
         Some(ExprType::UnresolvedFunction(call)) => (&call.function_name, &call.arguments, call.is_distinct),
         Some(ExprType::CallFunction(call)) => (&call.function_name, &call.arguments, false),
         _ => return None,
     };
     let name = plain_name(name).filter(|name| !is_builtin(name))?;
-    let function = leaves.function(&name)?;
+    let function = functions?.function(&name)?;
     Some(CommonInlineUserDefinedFunction { arguments: arguments.clone(), is_distinct, ..function })
 }
 

@@ -48,6 +48,7 @@ mod watermark;
 
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::SessionState;
+use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::LogicalPlan;
 use millstream_core::Result;
 use millstream_engine::from_datafusion;
@@ -56,12 +57,23 @@ use spark_connect_proto::Relation;
 pub use columns::{Analyzed, Attribute};
 pub(crate) use columns::{HIDDEN, fresh};
 pub(crate) use expression::name_parts;
+pub(crate) use gather::leaves_of;
 pub use leaves::{Leaf, Leaves};
 pub(crate) use naming::name_of;
 use relation::{Answer, Question};
 pub(crate) use visit::inputs;
 
 use crate::functions::Settings;
+
+/// Gives a session what the plans of this analyzer need.
+pub(crate) fn set_up(context: &SessionContext) {
+    context.add_optimizer_rule(crate::python::plan::extract());
+    context.add_optimizer_rule(crate::functions::filter_guard());
+    let state = context.state_ref();
+    let mut state = state.write();
+    // Rows keep the order in which they were given, as in Spark, unless something exchanges them by a key.
+    state.config_mut().options_mut().optimizer.enable_round_robin_repartition = false;
+}
 
 /// Resolves the names, types and functions of a plan.
 ///

@@ -38,6 +38,7 @@ pub use serve::{ServeOptions, serve};
 pub use session::{ConnectSession, GlobalViews, SessionKey};
 pub use sessions::Timeouts;
 pub use streaming::QUERY_OPTIONS;
+pub(crate) use streaming::request as read_request;
 #[cfg(test)]
 pub(crate) use streaming::tests::TestHost;
 

@@ -73,14 +73,7 @@ impl ConnectSession {
 
     fn build(key: SessionKey, host: Arc<dyn Host>, global_views: GlobalViews, confs: Confs, artifacts: Artifacts) -> Result<Arc<Self>> {
         let engine = host.session()?;
-        engine.context().add_optimizer_rule(crate::python::plan::extract());
-        engine.context().add_optimizer_rule(crate::functions::filter_guard());
-        {
-            let state = engine.context().state_ref();
-            let mut state = state.write();
-            // Rows keep the order in which they were given, as in Spark, unless something exchanges them by a key.
-            state.config_mut().options_mut().optimizer.enable_round_robin_repartition = false;
-        }
+        crate::analyzer::set_up(engine.context());
         Ok(Arc::new(ConnectSession {
             key,
             server_side_session_id: host.ids().next().to_string(),

@@ -1,9 +1,10 @@
-//! A reader over tokens, for the statements that Spark has and the SQL parser does not.
+//! A reader over tokens.
 
 use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::diagnostic::{Diagnostic, Position};
+use super::parse::SHIFT_RIGHT_UNSIGNED;
 use super::source::SourceFile;
 
 /// Reads tokens of one file from left to right.
@@ -12,8 +13,8 @@ pub(crate) struct Cursor<'a> {
     file: &'a SourceFile,
     tokens: &'a [TokenWithSpan],
     next: usize,
-    /// The first half of `>>` was read as the end of an inner type.
-    inside_shift: bool,
+    /// How many `>` of the next token were read as the ends of inner types.
+    angles: usize,
     /// Where the text ends, for faults at the end.
     end: Location,
 }
@@ -22,12 +23,7 @@ impl<'a> Cursor<'a> {
     /// A cursor before the first token. `end` is where the text ends when there is no token to say it.
     pub(crate) fn new(file: &'a SourceFile, tokens: &'a [TokenWithSpan], end: Location) -> Self {
         let end = tokens.last().map_or(end, |token| token.span.end);
-        Cursor { file, tokens, next: 0, inside_shift: false, end }
-    }
-
-    /// The file.
-    pub(crate) fn file(&self) -> &'a SourceFile {
-        self.file
+        Cursor { file, tokens, next: 0, angles: 0, end }
     }
 
     /// The token `n` after the next one.
@@ -45,14 +41,9 @@ impl<'a> Cursor<'a> {
         self.next >= self.tokens.len()
     }
 
-    /// The number of tokens read, to be given to [`Cursor::since`].
+    /// The number of tokens read, to be given to [`Cursor::reset`].
     pub(crate) fn mark(&self) -> usize {
         self.next
-    }
-
-    /// The tokens read since a mark.
-    pub(crate) fn since(&self, mark: usize) -> &'a [TokenWithSpan] {
-        self.tokens.get(mark..self.next).unwrap_or_default()
     }
 
     /// Goes back, or forward, to a mark.
@@ -132,15 +123,17 @@ impl<'a> Cursor<'a> {
         if self.eat_token(token) { Ok(()) } else { Err(self.expected(&format!("'{token}'"))) }
     }
 
-    /// Reads a `>`, also as a half of `>>`.
+    /// Reads a `>`, also as a part of `>>` or `>>>`.
     pub(crate) fn expect_closing_angle(&mut self) -> Result<(), Diagnostic> {
-        match self.peek() {
-            Some(Token::Gt) => self.next += 1,
-            Some(Token::ShiftRight) => {
-                self.next += usize::from(self.inside_shift);
-                self.inside_shift = !self.inside_shift;
-            }
+        let width = match self.peek() {
+            Some(Token::Gt) => 1,
+            Some(Token::ShiftRight) => 2,
+            Some(Token::CustomBinaryOperator(text)) if text == SHIFT_RIGHT_UNSIGNED => 3,
             _ => return Err(self.expected("'>'")),
+        };
+        self.angles += 1;
+        if self.angles == width {
+            (self.next, self.angles) = (self.next + 1, 0);
         }
         Ok(())
     }

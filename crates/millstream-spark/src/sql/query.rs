@@ -1,243 +1,139 @@
-//! Queries made ready for the planner: parsed, with every relation replaced by a name of its own.
+//! Queries of a pipeline's files: parsed, with everything that they read.
 
-use std::ops::ControlFlow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, ObjectNamePart, Query, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
-};
-use datafusion::sql::sqlparser::dialect::Dialect;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
-use millstream_core::Options;
+use async_trait::async_trait;
+use datafusion::catalog::TableProvider;
+use datafusion::logical_expr::LogicalPlan;
+use millstream_core::{Error, Options, Result};
+use millstream_engine::Session;
+use millstream_engine::relation::TableRelation;
+use spark_connect_proto::relation::RelType;
+use spark_connect_proto::{Read, Relation as Plan, read};
 
-use super::RelationSource;
 use super::diagnostic::{Diagnostic, Position};
-use super::dialect::Spark;
-use super::literals::typed_numbers;
-use super::relation::{Relation, named_source};
-use super::source::SourceFile;
-use super::stream::{dotted, placeholder, rewrite};
+use super::fragment::Fragment;
+use super::relation::{LEAF, Relation, RelationSource};
+use crate::analyzer::{Leaf, Leaves, analyze, leaves_of};
+use crate::functions::Settings;
+use crate::python::PythonRuntime;
 
-/// A query whose relations are placeholders.
-#[derive(Clone, Debug)]
+/// A query, and what it reads.
+#[derive(Clone)]
 pub struct PreparedQuery {
-    /// The query; every table it reads is the placeholder of one of `relations`.
-    pub query: Box<Query>,
-    /// What it reads, each place once, `STREAM …` and files first, then tables in the order of the text.
+    /// The query, not resolved.
+    pub(crate) plan: Arc<Plan>,
+    /// What it reads, each place once, `STREAM …` and `read_files(…)` first, then tables, each in the order of the text.
     pub relations: Vec<Relation>,
     /// Where it begins.
     pub position: Position,
     /// The query as one line without comments, variables in place: the same text means the same query.
     pub definition: String,
+    /// Its text.
+    pub(crate) text: Fragment,
+}
+
+impl fmt::Debug for PreparedQuery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedQuery").field("position", &self.position).field("definition", &self.definition).finish_non_exhaustive()
+    }
 }
 
 impl PreparedQuery {
-    /// The query as a statement for the planner.
-    pub fn statement(&self) -> Statement {
-        Statement::Query(self.query.clone())
+    /// Reads a query.
+    ///
+    /// # Errors
+    /// What is wrong with its text.
+    pub(crate) fn of(text: Fragment) -> Result<PreparedQuery, Diagnostic> {
+        let (plan, places) = super::parse::placed_query(&text)?;
+        // Names of common table expressions were places, too, and are no leaves of the plan.
+        let leaves = leaves_of(&plan).map_err(|error| Diagnostic::of(&text.position(), &error))?;
+        let mut relations: Vec<Relation> = Vec::with_capacity(leaves.len());
+        for leaf in leaves {
+            let Some(RelType::Read(read)) = leaf.rel_type else { continue };
+            let Some((leaf, options)) = of_leaf(&read) else { continue };
+            let Some(place) = leaf.parse::<usize>().ok().and_then(|number| places.get(number)) else { continue };
+            let (position, source) = (place.position.clone(), place.source.clone());
+            relations.push(Relation { position, streaming: read.is_streaming, source, options, leaf });
+        }
+        // Records of files' schemas name relations by their number in this order.
+        relations.sort_by_key(|relation| {
+            let is_table = !relation.streaming && !matches!(relation.source, RelationSource::ReadFiles { .. });
+            (is_table, relation.position.line, relation.position.column)
+        });
+        Ok(PreparedQuery { plan: Arc::new(plan), relations, position: text.position(), definition: text.line(), text })
     }
 
     /// Whether any relation is read as a stream.
     pub fn is_streaming(&self) -> bool {
         self.relations.iter().any(|relation| relation.streaming)
     }
-}
 
-const DIALECT: &dyn Dialect = &Spark;
-
-/// Parses a query. `prefix` makes the names of its placeholders unique in the pipeline.
-pub(crate) fn prepare(file: &SourceFile, tokens: &[TokenWithSpan], prefix: &str) -> Result<PreparedQuery, Diagnostic> {
-    let start = tokens.first().map_or(Location::new(1, 1), |token| token.span.start);
-    let rewritten = rewrite(file, &typed_numbers(tokens), prefix)?;
-    let end = tokens.last().map_or(start, |token| token.span.end);
-    let mut parser = Parser::new(DIALECT).with_tokens_with_locations(rewritten.tokens);
-    let mut query = parser.parse_query().map_err(|error| syntax(file, error, end))?;
-    finished(file, &parser)?;
-    if !is_query(&query.body) {
-        return Err(Diagnostic::syntax(file.position(start), "expected a query: SELECT, VALUES or WITH … SELECT"));
-    }
-    let mut visitor = Relations { file, prefix, relations: rewritten.relations, scopes: Vec::new() };
-    if let ControlFlow::Break(fault) = query.visit(&mut visitor) {
-        return Err(*fault);
-    }
-    Ok(PreparedQuery { query, relations: visitor.relations, position: file.position(start), definition: text(tokens) })
-}
-
-/// Parses an expression.
-pub(crate) fn parse_expression(file: &SourceFile, tokens: &[TokenWithSpan], end: Location) -> Result<Expr, Diagnostic> {
-    let mut parser = Parser::new(DIALECT).with_tokens_with_locations(typed_numbers(tokens));
-    let expression = parser.parse_expr().map_err(|error| syntax(file, error, end))?;
-    finished(file, &parser)?;
-    Ok(expression)
-}
-
-fn is_query(body: &SetExpr) -> bool {
-    match body {
-        SetExpr::Select(_) | SetExpr::Values(_) => true,
-        SetExpr::Query(query) => is_query(&query.body),
-        SetExpr::SetOperation { left, right, .. } => is_query(left) && is_query(right),
-        _ => false,
+    /// The relation that a leaf of the plan is, by the options of the leaf, with its number.
+    pub(crate) fn relation_of(&self, leaf: Option<&str>) -> Option<(usize, &Relation)> {
+        self.relations.iter().enumerate().find(|(_, relation)| Some(relation.leaf.as_str()) == leaf)
     }
 }
 
-/// Tokens as one line.
-pub(crate) fn text(tokens: &[TokenWithSpan]) -> String {
-    tokens.iter().map(|token| token.token.to_string()).collect::<Vec<_>>().join(" ")
-}
-
-fn finished(file: &SourceFile, parser: &Parser<'_>) -> Result<(), Diagnostic> {
-    match parser.peek_token() {
-        TokenWithSpan { token: Token::EOF, .. } => Ok(()),
-        TokenWithSpan { token, span } => Err(Diagnostic::syntax(file.position(span.start), format!("unexpected '{token}'"))),
-    }
-}
-
-/// The parser's error with its place, which it only tells inside of the message.
-fn syntax(file: &SourceFile, error: ParserError, end: Location) -> Diagnostic {
-    let text = match error {
-        ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
-        ParserError::RecursionLimitExceeded => "expressions or queries are nested too deeply".to_owned(),
+/// By what a leaf is known, and its other options.
+fn of_leaf(read: &Read) -> Option<(String, Options)> {
+    let options = match &read.read_type {
+        Some(read::ReadType::NamedTable(table)) => &table.options,
+        Some(read::ReadType::DataSource(source)) => &source.options,
+        None => return None,
     };
-    let (message, location) = match text.rsplit_once(" at Line: ").and_then(|(message, place)| {
-        let (line, column) = place.split_once(", Column: ")?;
-        Some((message, Location::new(line.parse().ok()?, column.parse().ok()?)))
-    }) {
-        Some((message, location)) => (message, location),
-        None => (text.as_str(), end),
-    };
-    let message = match message.strip_prefix("Expected") {
-        Some(rest) => format!("expected{}", rest.strip_prefix(':').unwrap_or(rest)),
-        None => message.to_owned(),
-    };
-    Diagnostic::syntax(
-        file.position(location),
-        message.replace(", found: EOF", ", found the end of the query").replace(", found: ", ", found "),
-    )
+    let others = options.iter().filter(|(name, _)| *name != LEAF).map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    Some((options.get(LEAF)?.clone(), others))
 }
 
-/// The common table expressions of one query.
-struct Scope {
-    names: Vec<String>,
-    /// How many of them may be used by what is visited now.
-    visible: usize,
+/// Plans a query over a table that has a name, in UTC. The session gets what such plans need.
+///
+/// # Errors
+/// Those of the text and Spark's conditions of analysis.
+pub async fn plan_over(session: &Session, name: &str, table: TableRelation, text: &str) -> Result<LogicalPlan> {
+    crate::analyzer::set_up(session.context());
+    let query = super::parse::relation(text, &HashMap::new(), &[])?;
+    let tables = Tables(vec![(name.to_owned(), Arc::new(table))]);
+    analyze(&query, &tables, &Settings::default(), session.state()).await?.named_plan()
 }
 
-struct Relations<'a> {
-    file: &'a SourceFile,
-    prefix: &'a str,
-    relations: Vec<Relation>,
-    scopes: Vec<Scope>,
+/// Tables by their names, and nothing else that can be read.
+#[derive(Default)]
+pub(crate) struct Tables(Vec<(String, Arc<dyn TableProvider>)>);
+
+/// The fault of a query for something that only sessions of clients have.
+pub(crate) fn no_client(what: &str) -> Error {
+    Error::invalid("UNSUPPORTED_FEATURE", format!("{what} is only there for clients of Spark Connect")).with_sqlstate("0A000")
 }
 
-impl Relations<'_> {
-    fn is_cte(&self, name: &str) -> bool {
-        self.scopes.iter().any(|scope| scope.names.iter().take(scope.visible).any(|known| known.eq_ignore_ascii_case(name)))
-    }
-
-    fn table(&mut self, name: &mut ObjectName, alias: &mut Option<TableAlias>) -> Result<(), Diagnostic> {
-        let Some(parts) = name.0.iter().map(|part| part.as_ident().cloned()).collect::<Option<Vec<Ident>>>() else {
-            let position = self.file.position(Location::new(1, 1));
-            return Err(Diagnostic::unsupported(position, format!("'{name}' as the name of a table")));
+#[async_trait]
+impl Leaves for Tables {
+    async fn named(&self, parts: &[String], _streaming: bool, _options: &Options) -> Result<Leaf> {
+        let found = match parts {
+            [name] => self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)),
+            _ => None,
         };
-        let Some(first) = parts.first().cloned() else { return Ok(()) };
-        if parts.len() == 1 {
-            if let Some(relation) = self.relations.iter().find(|relation| relation.placeholder == first.value) {
-                if let RelationSource::Table(named) = &relation.source {
-                    if let [single] = named.as_slice()
-                        && self.is_cte(&single.value)
-                    {
-                        let message = format!("STREAM cannot be applied to the common table expression '{}'", single.value);
-                        return Err(Diagnostic::syntax(relation.position.clone(), message).with_hint("write STREAM inside of its query"));
-                    }
-                    alias_as(alias, named, first.span.start);
-                }
-                return Ok(());
-            }
-            if self.is_cte(&first.value) {
-                return Ok(());
-            }
-        }
-        let position = self.file.position(first.span.start);
-        let placeholder = placeholder(self.prefix, self.relations.len());
-        let mut replaced = Ident::with_quote('`', placeholder.clone());
-        replaced.span = first.span;
-        *name = ObjectName(vec![ObjectNamePart::Identifier(replaced)]);
-        let source = named_source(parts);
-        if let RelationSource::Table(named) = &source {
-            alias_as(alias, named, first.span.start);
-        }
-        self.relations.push(Relation { placeholder, position, streaming: false, source, options: Options::new(), watermark: None });
-        Ok(())
+        found.map(|(_, table)| Leaf::Table(table.clone())).ok_or_else(|| {
+            Error::invalid("TABLE_OR_VIEW_NOT_FOUND", format!("there is no table or view '{}'", parts.join("."))).with_sqlstate("42P01")
+        })
     }
 
-    fn factor(&mut self, factor: &mut TableFactor) -> Result<(), Diagnostic> {
-        let TableFactor::Table { name, alias, args: None, with_hints, version, sample, .. } = factor else { return Ok(()) };
-        let span = name.0.first().and_then(|part| part.as_ident()).map_or(Location::new(1, 1), |part| part.span.start);
-        let refuse = |what: &str| Err(Diagnostic::unsupported(self.file.position(span), format!("{what} is not supported in a pipeline")));
-        if version.is_some() {
-            return refuse("reading an earlier version of a table (VERSION AS OF, TIMESTAMP AS OF)");
-        }
-        if sample.is_some() {
-            return refuse("TABLESAMPLE");
-        }
-        if !with_hints.is_empty() {
-            return refuse("WITH (…) on a relation that is not a STREAM");
-        }
-        self.table(name, alias)
-    }
-}
-
-/// Columns may be qualified with the last part of the table's name.
-fn alias_as(alias: &mut Option<TableAlias>, named: &[Ident], at: Location) {
-    if let (None, Some(last)) = (&alias, named.last()) {
-        let mut name = Ident::with_quote('`', last.value.clone());
-        name.span.start = at;
-        name.span.end = at;
-        *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
-    }
-}
-
-impl VisitorMut for Relations<'_> {
-    type Break = Box<Diagnostic>;
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
-        let (names, visible) = match &query.with {
-            Some(with) => {
-                let names: Vec<String> = with.cte_tables.iter().map(|cte| cte.alias.name.value.clone()).collect();
-                let visible = if with.recursive { names.len() } else { 0 };
-                (names, visible)
-            }
-            None => (Vec::new(), 0),
-        };
-        self.scopes.push(Scope { names, visible });
-        ControlFlow::Continue(())
+    async fn source(&self, _source: &read::DataSource, _streaming: bool) -> Result<Leaf> {
+        Err(no_client("a data source"))
     }
 
-    /// The queries directly below a query are those of its common table expressions first; each makes its name visible to what follows.
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Self::Break> {
-        self.scopes.pop();
-        if let Some(parent) = self.scopes.last_mut() {
-            parent.visible = (parent.visible + 1).min(parent.names.len());
-        }
-        ControlFlow::Continue(())
+    async fn remote(&self, _relation_id: &str) -> Result<Leaf> {
+        Err(no_client("a plan that was kept"))
     }
 
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
-        match self.factor(factor) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(fault) => ControlFlow::Break(Box::new(fault)),
-        }
+    async fn cached(&self, _hash: &str) -> Result<Arc<[u8]>> {
+        Err(no_client("an artifact"))
     }
-}
 
-impl RelationSource {
-    /// The relation as a user would write it.
-    pub fn display(&self) -> String {
-        match self {
-            RelationSource::Table(parts) => dotted(parts),
-            RelationSource::Path { format, path } => format!("{format}.`{path}`"),
-            RelationSource::ReadFiles { path, .. } => format!("read_files('{path}', …)"),
-        }
+    fn python(&self) -> Result<PythonRuntime> {
+        Err(no_client("Python"))
     }
 }
 

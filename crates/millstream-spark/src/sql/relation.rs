@@ -1,7 +1,7 @@
 //! What a query reads.
 
 use datafusion::sql::sqlparser::ast::Ident;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token};
 use millstream_core::Options;
 
 use super::cursor::Cursor;
@@ -10,19 +10,20 @@ use super::diagnostic::{Diagnostic, Position};
 /// One place of a query where it reads something.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relation {
-    /// The name under which the prepared query expects it, unique in the pipeline.
-    pub placeholder: String,
     /// Where the query names it.
     pub position: Position,
     /// Whether it is read as a stream.
     pub streaming: bool,
     /// What is read.
     pub source: RelationSource,
-    /// Options of `WITH (…)`.
+    /// Options of `WITH (…)`, and the version or time that is read.
     pub options: Options,
-    /// The watermark defined on it.
-    pub watermark: Option<Watermark>,
+    /// By which the plan's leaf is known.
+    pub(super) leaf: String,
 }
+
+/// The option by which a leaf of a query's plan says which of the query's relations it is.
+pub(crate) const LEAF: &str = "__leaf";
 
 /// What a relation reads.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +58,15 @@ pub struct Argument {
 }
 
 impl RelationSource {
+    /// The relation as a user would write it.
+    pub fn display(&self) -> String {
+        match self {
+            RelationSource::Table(parts) => parts.iter().map(|part| part.value.as_str()).collect::<Vec<_>>().join("."),
+            RelationSource::Path { format, path } => format!("{format}.`{path}`"),
+            RelationSource::ReadFiles { path, .. } => format!("read_files('{path}', …)"),
+        }
+    }
+
     /// A named argument of `read_files`, whatever its case.
     pub fn argument(&self, name: &str) -> Option<&Argument> {
         match self {
@@ -64,17 +74,6 @@ impl RelationSource {
             _ => None,
         }
     }
-}
-
-/// `WATERMARK column DELAY OF INTERVAL …`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Watermark {
-    /// The event-time column; of an expression, the name given with `AS`.
-    pub column: String,
-    /// The delay, microseconds.
-    pub delay_us: i64,
-    /// Where the clause is.
-    pub position: Position,
 }
 
 /// The words that make a two-part name with a quoted second part a path: `` csv.`/in` ``.
@@ -93,6 +92,10 @@ pub(crate) fn named_source(parts: Vec<Ident>) -> RelationSource {
 /// Reads the arguments of `read_files`, the cursor being before the `(`.
 pub(crate) fn read_files(cursor: &mut Cursor<'_>) -> Result<RelationSource, Diagnostic> {
     cursor.expect_token(&Token::LParen)?;
+    if cursor.is("path") && cursor.peek_nth(1) == Some(&Token::RArrow) {
+        cursor.advance();
+        cursor.advance();
+    }
     let path = cursor.string("the path as a string")?;
     let mut arguments: Vec<Argument> = Vec::new();
     while cursor.eat_token(&Token::Comma) {
@@ -167,58 +170,6 @@ fn literal(cursor: &mut Cursor<'_>) -> Result<Option<String>, Diagnostic> {
         _ if sign.is_empty() => cursor.string("a string, a number, true, false or null").map(Some),
         _ => Err(cursor.expected("a number")),
     }
-}
-
-/// Reads `INTERVAL 10 MINUTES`, `INTERVAL '10' MINUTE`, `INTERVAL '10 minutes'` or `INTERVAL 1 HOUR 30 MINUTES`, in microseconds.
-pub(crate) fn interval(cursor: &mut Cursor<'_>) -> Result<i64, Diagnostic> {
-    let position = cursor.position();
-    cursor.expect(&["INTERVAL"])?;
-    let mut text = String::new();
-    loop {
-        match cursor.peek() {
-            Some(Token::Number(digits, _)) => text.push_str(digits),
-            Some(Token::SingleQuotedString(part) | Token::DoubleQuotedString(part)) => text.push_str(part.trim()),
-            _ => break,
-        }
-        cursor.advance();
-        text.push(' ');
-        if let Some(Token::Word(unit)) = cursor.peek()
-            && UNITS.iter().any(|known| known.eq_ignore_ascii_case(&unit.value))
-        {
-            text.push_str(&unit.value);
-            text.push(' ');
-            cursor.advance();
-        }
-    }
-    if text.is_empty() {
-        return Err(cursor.expected("a length such as 10 MINUTES"));
-    }
-    let duration = millstream_core::options::parse_duration("DELAY", text.trim())
-        .map_err(|error| Diagnostic::new("INVALID_INTERVAL_FORMAT", "22006", position.clone(), error.message()))?;
-    i64::try_from(duration.as_micros())
-        .map_err(|_| Diagnostic::new("INVALID_INTERVAL_FORMAT", "22006", position, "the interval is too long"))
-}
-
-const UNITS: &[&str] = &[
-    "microsecond",
-    "microseconds",
-    "millisecond",
-    "milliseconds",
-    "second",
-    "seconds",
-    "minute",
-    "minutes",
-    "hour",
-    "hours",
-    "day",
-    "days",
-    "week",
-    "weeks",
-];
-
-/// A word token at the place of another.
-pub(crate) fn word(text: &str, quote: Option<char>, at: &TokenWithSpan) -> TokenWithSpan {
-    TokenWithSpan { token: Token::make_word(text, quote), span: at.span }
 }
 
 /// Where a text without tokens begins.

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Location, Span};
 
 use super::diagnostic::{Diagnostic, Position};
-use super::dialect::Spark;
+use super::fragment::Tokens;
+use super::parse::lex;
 use super::variables::Variables;
 
 /// A named text.
@@ -23,7 +24,6 @@ pub struct SourceFile {
 enum Piece {
     Code,
     Quoted,
-    RawString,
     Comment,
     Semicolon,
 }
@@ -52,7 +52,7 @@ impl SourceFile {
                     (start, empty) = (range.end, true);
                 }
                 Piece::Comment => {}
-                Piece::Code | Piece::Quoted | Piece::RawString => {
+                Piece::Code | Piece::Quoted => {
                     empty &= self.text.get(range).is_none_or(|text| text.trim().is_empty());
                 }
             }
@@ -63,21 +63,19 @@ impl SourceFile {
         statements
     }
 
-    /// The tokens of a stretch of text without blanks and comments, `${…}` replaced, every span in coordinates of this file.
-    pub(crate) fn tokens(&self, range: Range<usize>, variables: &Variables) -> Result<Vec<TokenWithSpan>, Diagnostic> {
+    /// The tokens of a stretch of text, `${…}` replaced.
+    pub(crate) fn tokens(&self, range: Range<usize>, variables: &Variables) -> Result<Tokens, Diagnostic> {
         let substituted = self.substitute(range, variables)?;
-        let mut tokens = Vec::new();
-        let outcome = Tokenizer::new(&Spark, &substituted.text).tokenize_with_location_into_buf(&mut tokens);
         let mut place = Places::new(&substituted, &self.text);
-        if let Err(error) = outcome {
-            let position = self.position(place.of(error.location));
-            return Err(Diagnostic::syntax(position, error.message.trim_end_matches([' ', '.'])));
-        }
-        for token in &mut tokens {
+        let lexed = lex(self, &substituted.text).map_err(|fault| {
+            let at = Location::new(fault.position.line, fault.position.column);
+            Diagnostic { position: self.position(place.of(at)), ..fault }
+        });
+        let mut lexed = lexed?;
+        for token in &mut lexed.tokens {
             token.span = Span::new(place.of(token.span.start), place.of(token.span.end));
         }
-        tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
-        Ok(tokens)
+        Ok(Tokens { tokens: lexed.tokens, ranges: lexed.ranges, text: substituted.text })
     }
 
     fn substitute(&self, range: Range<usize>, variables: &Variables) -> Result<Substituted, Diagnostic> {
@@ -90,17 +88,6 @@ impl SourceFile {
                 // A comment may show an example of a variable that nobody sets.
                 Piece::Comment | Piece::Semicolon => out.verbatim(piece_text, at),
                 Piece::Code | Piece::Quoted => self.expand(piece_text, at, variables, &mut out)?,
-                Piece::RawString => {
-                    // The parser knows no raw strings: the same string with its backslashes escaped.
-                    let mut at = at + 1;
-                    for part in piece_text[1..].split_inclusive('\\') {
-                        self.expand(part, at, variables, &mut out)?;
-                        at += part.len();
-                        if part.ends_with('\\') {
-                            out.replacement("\\", at);
-                        }
-                    }
-                }
             }
         }
         Ok(out)
@@ -241,7 +228,7 @@ fn pieces(text: &str) -> Vec<(Piece, Range<usize>)> {
             quote @ (b'\'' | b'"') => (Piece::Quoted, string_end(bytes, i, quote)),
             b'r' | b'R' if !word_before && matches!(at(i + 1), b'\'' | b'"') => {
                 let quote = at(i + 1);
-                (Piece::RawString, bytes[i + 2..].iter().position(|byte| *byte == quote).map_or(bytes.len(), |n| i + n + 3))
+                (Piece::Quoted, bytes[i + 2..].iter().position(|byte| *byte == quote).map_or(bytes.len(), |n| i + n + 3))
             }
             _ => {
                 i += 1;
@@ -292,6 +279,8 @@ fn comment_end(bytes: &[u8], start: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::sql::sqlparser::tokenizer::Token;
+
     use super::*;
 
     fn texts(text: &str) -> Vec<String> {
@@ -317,7 +306,7 @@ mod tests {
 
     fn tokens(text: &str, variables: &Variables) -> Result<Vec<(String, u64, u64)>, Diagnostic> {
         let file = SourceFile::new("f.sql", text);
-        let tokens = file.tokens(0..text.len(), variables)?;
+        let tokens = file.tokens(0..text.len(), variables)?.tokens;
         Ok(tokens.into_iter().map(|token| (token.token.to_string(), token.span.start.line, token.span.start.column)).collect())
     }
 
@@ -332,7 +321,7 @@ mod tests {
     #[test]
     fn raw_strings_keep_their_backslashes() {
         let file = SourceFile::new("f.sql", r"x RLIKE r'\d+\.' y");
-        let tokens = file.tokens(0..file.text.len(), &Variables::new()).unwrap();
+        let tokens = file.tokens(0..file.text.len(), &Variables::new()).unwrap().tokens;
         assert_eq!(tokens[2].token, Token::SingleQuotedString(r"\d+\.".to_owned()));
         assert_eq!(tokens[3].span.start.column, 18);
     }
@@ -345,8 +334,8 @@ mod tests {
                 "f.sql:2:3: variable 'none' has no value (pass --var none=… or write SET none = …; before (Spark would put nothing in its place))",
             ),
             ("A ${none", "f.sql:1:3: '${' without a closing '}'"),
-            ("A\n 'open", "f.sql:2:2: Unterminated string literal"),
-            ("A `open", "f.sql:1:3: Expected close delimiter '`' before EOF"),
+            ("A\n 'open", "f.sql:2:2: the string that begins here has no closing '"),
+            ("A `open", "f.sql:1:3: the name that begins here has no closing `"),
         ] {
             assert_eq!(tokens(text, &Variables::new()).unwrap_err().to_string(), expected);
         }

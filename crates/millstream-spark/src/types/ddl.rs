@@ -8,7 +8,8 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use millstream_core::{Error, Result};
 
 use super::{CHAR_VARCHAR, COMMENT, INTERVAL, Shape, TIME, VARIANT, geospatial, map_of, timestamp, variant};
-use crate::sql::{Cursor, Diagnostic, START, SourceFile, Variables};
+use crate::sql::parse::lex;
+use crate::sql::{Cursor, Diagnostic, START, SourceFile};
 
 /// Reads a list of columns such as `a INT, b STRING NOT NULL COMMENT 'x', c STRUCT<x: INT>`.
 ///
@@ -51,8 +52,8 @@ pub fn parse_field_type(ddl: &str) -> Result<Field> {
 
 fn whole<T>(ddl: &str, read: impl FnOnce(&mut Cursor<'_>) -> Result<T, Diagnostic>) -> Result<T> {
     let file = SourceFile::new("schema", ddl);
-    let outcome = file.tokens(0..ddl.len(), &Variables::new()).and_then(|tokens| {
-        let mut cursor = Cursor::new(&file, &tokens, START);
+    let outcome = lex(&file, ddl).and_then(|lexed| {
+        let mut cursor = Cursor::new(&file, &lexed.tokens, START);
         let parsed = read(&mut cursor)?;
         if cursor.at_end() { Ok(parsed) } else { Err(cursor.expected("',' or the end")) }
     });

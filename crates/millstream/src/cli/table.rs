@@ -1,14 +1,13 @@
 //! `millstream table`: looks at tables of a pipeline, or at any Delta table by path.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
 use millstream::wiring::Wiring;
 use millstream_connectors::delta::{table_history, table_info};
 use millstream_core::registry::ReadRequest;
 use millstream_core::{Error, Options, Result};
-use millstream_engine::{Session, SessionOptions, from_datafusion};
+use millstream_engine::{Session, SessionOptions};
 
 use super::{StorageArgs, finish};
 use crate::terminal;
@@ -110,7 +109,6 @@ pub(super) async fn run(command: TableCommand) -> Result<()> {
 async fn show(args: ShowArgs) -> Result<()> {
     let wiring = Wiring::system();
     let session = Session::new(wiring.registry(std::io::stdout()), SessionOptions::default())?;
-    millstream_spark::sql::register(session.context())?;
     let mut options = Options::new();
     if let Some(version) = args.version {
         options.set("versionAsOf", version.to_string());
@@ -120,10 +118,10 @@ async fn show(args: ShowArgs) -> Result<()> {
         return Err(args.table.missing());
     }
     let relation = session.table_relation("delta", request).await?;
-    session.context().register_table("shown", Arc::new(relation)).map_err(from_datafusion)?;
     let condition = args.r#where.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
     let order = args.order_by.map(|columns| format!(" ORDER BY {columns}")).unwrap_or_default();
-    let plan = session.plan_sql(&format!("SELECT * FROM shown{condition}{order} LIMIT {}", args.limit)).await?;
+    let text = format!("SELECT * FROM shown{condition}{order} LIMIT {}", args.limit);
+    let plan = millstream_spark::sql::plan_over(&session, "shown", relation, &text).await?;
     let (schema, rows) = session.collect(plan).await?;
     let mut out = std::io::stdout().lock();
     let written = match args.format {

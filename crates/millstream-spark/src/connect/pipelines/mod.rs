@@ -7,7 +7,6 @@
 mod cdc;
 mod checkpoints;
 mod context;
-mod declared;
 mod define;
 mod event;
 mod flow;
@@ -16,7 +15,6 @@ mod leaves;
 mod name;
 mod resolve;
 mod run;
-mod schema;
 mod sql;
 mod tables;
 mod validate;

@@ -13,13 +13,12 @@ use millstream_engine::plan::is_streaming;
 use parking_lot::Mutex;
 
 use super::cdc;
-use super::declared;
 use super::event::again;
 use super::graph::{Flow, FlowQuery, Graph, OutputKind};
 use super::leaves::GraphLeaves;
-use super::schema;
 use crate::analyzer::{Analyzed, Leaf};
 use crate::connect::session::ConnectSession;
+use crate::pipelines::{declared, schema};
 
 /// The code of a flow that cannot be resolved because something that it reads cannot.
 pub(super) const UPSTREAM: &str = "PIPELINE_UPSTREAM_NOT_RESOLVED";

@@ -9,12 +9,12 @@ use arrow::datatypes::{DataType, Field, Schema};
 use millstream_core::versioned::{self, Alteration, AsOf, Change, Operation, Removes, VersionedTable};
 use millstream_core::{Error, Result};
 
-use super::schema::{arranged, merged, nullable, same_columns};
 use crate::connect::catalog::{NewTable, Stored, TableName, Warehouse, create_table, has_comments};
 use crate::connect::change::{Constraints, write};
 use crate::connect::command::{clear, no_rows};
 use crate::connect::errors::text;
 use crate::connect::session::ConnectSession;
+use crate::pipelines::schema::{arranged, merged, nullable, same_columns};
 use crate::types::{schema_from_json, schema_to_json};
 
 /// The format of tables that ask for none.

@@ -9,9 +9,9 @@ use super::event::again;
 use super::graph::{FlowQuery, Graph, OutputKind};
 use super::name::Identifier;
 use super::resolve::{CIRCLE, Failure, Resolver, UPSTREAM};
-use super::schema::fits;
 use super::tables::DEFAULT_FORMAT;
 use crate::connect::catalog::parts;
+use crate::pipelines::schema::fits;
 
 /// The property that shields a table from full refreshes.
 const RESET_ALLOWED: &str = "pipelines.reset.allowed";

@@ -29,7 +29,7 @@ pub(super) use flow::{FlowDestination, FlowQuery, failed, start_flow};
 pub(super) use listeners::listener_bus;
 pub(super) use manager::manager_command;
 pub(super) use query::query_command;
-pub(super) use reader::request;
+pub(crate) use reader::request;
 pub(super) use start::start;
 
 /// Whether queries of the session run: such a session does not expire.

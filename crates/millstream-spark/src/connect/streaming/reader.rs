@@ -20,7 +20,7 @@ const MODES: [&str; 3] = ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"];
 /// # Errors
 /// Those of the schema's text; `UNSUPPORTED_CHAR_OR_VARCHAR_AS_STRING` for columns of limited length;
 /// `STREAMING_QUERY_EVOLUTION_ERROR.*` for a stream with a name, or without one, against the session's setting.
-pub(in crate::connect) fn request(confs: &Confs, format: &str, source: &DataSource, streaming: bool) -> Result<ReadRequest> {
+pub(crate) fn request(confs: &Confs, format: &str, source: &DataSource, streaming: bool) -> Result<ReadRequest> {
     let schema = match source.schema.as_deref().filter(|text| !text.is_empty()) {
         Some(text) => Some(schema::parse(text)?),
         None => None,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::name::TableName;
 pub use super::parser::DatasetKind;
-use super::parser::{self, Column, Definition, Expectation, QueryText, Settings};
-use crate::sql::{Diagnostic, Diagnostics, Position, PreparedQuery, RelationSource, SourceFile, Variables, closest, prepare};
+use super::parser::{self, Column, Definition, Expectation, Settings};
+use crate::sql::{Diagnostic, Diagnostics, Fragment, Position, PreparedQuery, RelationSource, SourceFile, Variables, closest};
 
 pub use files::read_files;
 
@@ -164,18 +164,15 @@ struct Builder<'a> {
     faults: Vec<Diagnostic>,
     pending: Vec<Pending>,
     flows: Vec<FlowToTarget>,
-    queries: usize,
 }
 
 impl<'a> Builder<'a> {
     fn new(external: &'a dyn Fn(&TableName) -> bool) -> Self {
-        Builder { external, graph: Graph::default(), faults: Vec::new(), pending: Vec::new(), flows: Vec::new(), queries: 0 }
+        Builder { external, graph: Graph::default(), faults: Vec::new(), pending: Vec::new(), flows: Vec::new() }
     }
 
-    fn prepare(&mut self, text: &QueryText) -> Option<PreparedQuery> {
-        let prefix = format!("q{}", self.queries);
-        self.queries += 1;
-        prepare(&text.file, &text.tokens, &prefix).map_err(|fault| self.faults.push(fault)).ok()
+    fn prepare(&mut self, text: &Fragment) -> Option<PreparedQuery> {
+        PreparedQuery::of(text.clone()).map_err(|fault| self.faults.push(fault)).ok()
     }
 
     fn definitions(&mut self, definitions: Vec<Definition>) {

@@ -2,9 +2,10 @@
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::Session;
 use super::statement::{Clustering, Column, DatasetDefinition, DatasetKind, Expectation, OnViolation};
-use crate::sql::{Cursor, Diagnostic, Position, parse_expression, property_list, text};
+use super::{Reader, Session};
+use crate::sql::parse::placed_condition;
+use crate::sql::{Cursor, Diagnostic, Position, property_list};
 use crate::types::{column_type, same_name_twice};
 
 /// Which clauses were there already.
@@ -30,7 +31,7 @@ impl Session {
     /// Reads one clause. `true` when it was the query, which is the last.
     pub(super) fn clause(
         &mut self,
-        cursor: &mut Cursor<'_>,
+        cursor: &mut Reader<'_>,
         dataset: &mut DatasetDefinition,
         clauses: &mut Clauses,
     ) -> Result<bool, Diagnostic> {
@@ -108,7 +109,7 @@ impl Session {
     }
 
     /// `( column type …, CONSTRAINT … )`.
-    fn columns(&mut self, cursor: &mut Cursor<'_>, dataset: &mut DatasetDefinition) -> Result<(), Diagnostic> {
+    fn columns(&mut self, cursor: &mut Reader<'_>, dataset: &mut DatasetDefinition) -> Result<(), Diagnostic> {
         cursor.expect_token(&Token::LParen)?;
         loop {
             let position = cursor.position();
@@ -199,14 +200,17 @@ fn column(cursor: &mut Cursor<'_>, kind: DatasetKind) -> Result<Column, Diagnost
 }
 
 /// `CONSTRAINT name EXPECT (condition) [ON VIOLATION DROP ROW | FAIL UPDATE]`.
-fn expectation(cursor: &mut Cursor<'_>) -> Result<Expectation, Diagnostic> {
+fn expectation(cursor: &mut Reader<'_>) -> Result<Expectation, Diagnostic> {
     cursor.expect(&["CONSTRAINT"])?;
     let position = cursor.position();
     let name = cursor.identifier("the expectation's name")?.value;
     cursor.expect(&["EXPECT"])?;
-    let opening = cursor.location();
-    let tokens = cursor.parenthesized()?;
-    let condition = parse_expression(cursor.file(), tokens, tokens.last().map_or(opening, |token| token.span.end))?;
+    let opening = cursor.position();
+    let text = cursor.in_brackets()?;
+    if text.tokens().is_empty() {
+        return Err(Diagnostic::syntax(opening, "expected an expression between the brackets"));
+    }
+    let condition = placed_condition(&text)?;
     let on_violation = if !cursor.eat(&["ON", "VIOLATION"]) {
         OnViolation::Keep
     } else if cursor.eat(&["DROP", "ROW"]) {
@@ -216,7 +220,7 @@ fn expectation(cursor: &mut Cursor<'_>) -> Result<Expectation, Diagnostic> {
     } else {
         return Err(cursor.expected("DROP ROW or FAIL UPDATE"));
     };
-    Ok(Expectation { name, position, condition, text: text(tokens), on_violation })
+    Ok(Expectation { name, position, condition, text, on_violation })
 }
 
 fn partition_columns(cursor: &mut Cursor<'_>) -> Result<Vec<(String, Position)>, Diagnostic> {

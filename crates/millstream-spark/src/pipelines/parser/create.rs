@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::clause::Clauses;
-use super::statement::{DatasetDefinition, DatasetKind, Definition, FlowDefinition, QueryText};
-use super::{Session, auto_cdc, not_of_a_pipeline};
+use super::statement::{DatasetDefinition, DatasetKind, Definition, FlowDefinition};
+use super::{Reader, Session, auto_cdc, not_of_a_pipeline};
 use crate::pipelines::name::TableName;
-use crate::sql::{Cursor, Diagnostic, Position};
+use crate::sql::{Cursor, Diagnostic, Fragment, Position};
 
 impl Session {
-    pub(super) fn create(&mut self, cursor: &mut Cursor<'_>) -> Result<Vec<Definition>, Diagnostic> {
+    pub(super) fn create(&mut self, cursor: &mut Reader<'_>) -> Result<Vec<Definition>, Diagnostic> {
         let start = cursor.position();
         cursor.expect(&["CREATE"])?;
         let replaces = cursor.eat(&["OR", "REFRESH"]) || cursor.eat(&["OR", "REPLACE"]);
@@ -40,7 +40,7 @@ impl Session {
         Ok(vec![Definition::Dataset(Box::new(definition))])
     }
 
-    fn dataset(&mut self, cursor: &mut Cursor<'_>, kind: DatasetKind, private: bool) -> Result<DatasetDefinition, Diagnostic> {
+    fn dataset(&mut self, cursor: &mut Reader<'_>, kind: DatasetKind, private: bool) -> Result<DatasetDefinition, Diagnostic> {
         cursor.eat(&["IF", "NOT", "EXISTS"]);
         let (name, position) = self.table_name(cursor, &format!("the name of the {}", kind.name()))?;
         let mut definition = DatasetDefinition {
@@ -67,11 +67,11 @@ impl Session {
     }
 
     /// Reads `AS query`, the `AS` being read.
-    pub(super) fn query(&self, cursor: &mut Cursor<'_>) -> Result<QueryText, Diagnostic> {
+    pub(super) fn query(&self, cursor: &mut Reader<'_>) -> Result<Fragment, Diagnostic> {
         if cursor.at_end() {
             return Err(cursor.expected("a query"));
         }
-        Ok(QueryText { file: self.file.clone(), tokens: cursor.rest().to_vec() })
+        Ok(cursor.remainder())
     }
 
     pub(super) fn table_name(&self, cursor: &mut Cursor<'_>, what: &str) -> Result<(TableName, Position), Diagnostic> {
@@ -84,7 +84,7 @@ impl Session {
     }
 
     /// `FLOW name [COMMENT '…'] AS INSERT INTO [ONCE] target BY NAME query`.
-    fn flow(&mut self, cursor: &mut Cursor<'_>) -> Result<FlowDefinition, Diagnostic> {
+    fn flow(&mut self, cursor: &mut Reader<'_>) -> Result<FlowDefinition, Diagnostic> {
         cursor.expect(&["FLOW"])?;
         let (name, position) = self.table_name(cursor, "the name of the flow")?;
         let comment = if cursor.eat(&["COMMENT"]) { Some(cursor.string("the comment as a string")?) } else { None };
@@ -104,7 +104,7 @@ impl Session {
     }
 
     /// `FLOW INSERT [ONCE] BY NAME query` at the end of `CREATE STREAMING TABLE`, the `FLOW` being read. Gives whether it is once.
-    pub(super) fn inline_flow(&self, cursor: &mut Cursor<'_>) -> Result<(QueryText, bool), Diagnostic> {
+    pub(super) fn inline_flow(&self, cursor: &mut Reader<'_>) -> Result<(Fragment, bool), Diagnostic> {
         if cursor.are(&["AUTO", "CDC"]) {
             return Err(auto_cdc(cursor));
         }

@@ -13,13 +13,12 @@ mod create;
 mod setting;
 mod statement;
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use crate::sql::{Cursor, Diagnostic, START, SourceFile, Variables};
+use crate::sql::{Cursor, Diagnostic, Fragment, SourceFile, Variables};
 
-pub use statement::{
-    Clustering, Column, DatasetDefinition, DatasetKind, Definition, Expectation, FlowDefinition, OnViolation, QueryText, Settings,
-};
+pub use statement::{Clustering, Column, DatasetDefinition, DatasetKind, Definition, Expectation, FlowDefinition, OnViolation, Settings};
 
 /// What a file defines.
 #[derive(Clone, Debug, Default)]
@@ -35,11 +34,11 @@ pub struct ParsedFile {
 /// Reads one file. `variables` are those given from outside; `SET` in the file comes on top of them, for this file only.
 pub fn parse(file: &Arc<SourceFile>, variables: &Variables) -> ParsedFile {
     let mut parsed = ParsedFile::default();
-    let mut session = Session { file: file.clone(), variables: variables.clone(), settings: Settings::default(), notes: Vec::new() };
+    let mut session = Session { variables: variables.clone(), settings: Settings::default(), notes: Vec::new() };
     for range in file.statements() {
         let outcome = file.tokens(range, &session.variables).and_then(|tokens| {
-            let mut cursor = Cursor::new(file, &tokens, START);
-            session.statement(&mut cursor)
+            let statement = Fragment::new(file.clone(), Arc::new(tokens));
+            session.statement(&statement)
         });
         match outcome {
             Ok(definitions) => parsed.definitions.extend(definitions),
@@ -52,14 +51,14 @@ pub fn parse(file: &Arc<SourceFile>, variables: &Variables) -> ParsedFile {
 
 /// What earlier statements of the file have set for the later ones.
 struct Session {
-    file: Arc<SourceFile>,
     variables: Variables,
     settings: Settings,
     notes: Vec<Diagnostic>,
 }
 
 impl Session {
-    fn statement(&mut self, cursor: &mut Cursor<'_>) -> Result<Vec<Definition>, Diagnostic> {
+    fn statement(&mut self, statement: &Fragment) -> Result<Vec<Definition>, Diagnostic> {
+        let cursor = &mut Reader { cursor: statement.cursor(), statement };
         let position = cursor.position();
         let definitions = if cursor.is("CREATE") {
             self.create(cursor)?
@@ -79,6 +78,42 @@ impl Session {
 
     fn note(&mut self, position: crate::sql::Position, message: &str) {
         self.notes.push(Diagnostic::new("CLAUSE_WITHOUT_EFFECT", "01000", position, message));
+    }
+}
+
+/// Reads a statement, parts of which are kept as they are.
+struct Reader<'a> {
+    cursor: Cursor<'a>,
+    statement: &'a Fragment,
+}
+
+impl<'a> Deref for Reader<'a> {
+    type Target = Cursor<'a>;
+
+    fn deref(&self) -> &Cursor<'a> {
+        &self.cursor
+    }
+}
+
+impl DerefMut for Reader<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.cursor
+    }
+}
+
+impl Reader<'_> {
+    /// Everything that was not read yet.
+    fn remainder(&mut self) -> Fragment {
+        let start = self.mark();
+        self.rest();
+        self.statement.between(start, self.mark())
+    }
+
+    /// Reads `( … )` and gives what is inside.
+    fn in_brackets(&mut self) -> Result<Fragment, Diagnostic> {
+        let start = self.mark();
+        self.parenthesized()?;
+        Ok(self.statement.between(start + 1, self.mark() - 1))
     }
 }
 

@@ -2,12 +2,12 @@
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::{Session, not_of_a_pipeline};
+use super::{Reader, Session, not_of_a_pipeline};
 use crate::sql::{Cursor, Diagnostic};
 
 impl Session {
     /// `SET key = value`, `SET CATALOG name`, `SET TIME ZONE …`.
-    pub(super) fn set(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Diagnostic> {
+    pub(super) fn set(&mut self, cursor: &mut Reader<'_>) -> Result<(), Diagnostic> {
         let position = cursor.position();
         cursor.expect(&["SET"])?;
         if cursor.eat(&["CATALOG"]) {
@@ -32,11 +32,12 @@ impl Session {
             _ => cursor.string("a key")?,
         };
         cursor.expect_token(&Token::Eq)?;
-        let value = match cursor.rest() {
+        let value = cursor.remainder();
+        let value = match value.tokens() {
             [] => return Err(cursor.expected("a value")),
             [TokenWithSpan { token: Token::Word(word), .. }] => word.value.clone(),
             // Quotes belong to the value: `SET day = '2024-01-01'` makes `WHERE d > ${day}` a comparison with a string.
-            several => written(several),
+            _ => value.written().to_owned(),
         };
         self.configure(&key, &value);
         Ok(())
@@ -77,16 +78,4 @@ impl Session {
             _ => cursor.string("the name of a catalog"),
         }
     }
-}
-
-/// A value of several tokens as it stands in the file: `SET zone = America/Lima`.
-fn written(tokens: &[TokenWithSpan]) -> String {
-    let mut value = String::new();
-    for (i, token) in tokens.iter().enumerate() {
-        if i > 0 && tokens.get(i - 1).is_some_and(|before| before.span.end != token.span.start) {
-            value.push(' ');
-        }
-        value.push_str(&token.token.to_string());
-    }
-    value
 }

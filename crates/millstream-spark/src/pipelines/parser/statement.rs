@@ -1,14 +1,12 @@
 //! What the statements of a pipeline say.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use arrow::datatypes::Field;
-use datafusion::sql::sqlparser::ast::Expr;
-use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
+use spark_connect_proto::Expression;
 
 use crate::pipelines::name::{Namespace, TableName};
-use crate::sql::{Position, SourceFile};
+use crate::sql::{Fragment, Position};
 
 /// One definition of a pipeline.
 #[derive(Clone, Debug)]
@@ -65,7 +63,7 @@ pub struct DatasetDefinition {
     /// Table properties.
     pub properties: BTreeMap<String, String>,
     /// Its query. A streaming table may have none, or flows beside it.
-    pub query: Option<QueryText>,
+    pub query: Option<Fragment>,
     /// The query is to be appended once (`FLOW INSERT ONCE`).
     pub once: bool,
     /// What was set when it was defined.
@@ -105,9 +103,9 @@ pub struct Expectation {
     /// Where it is.
     pub position: Position,
     /// What must hold. A row for which it is null breaks it.
-    pub condition: Expr,
+    pub condition: Expression,
     /// The condition as text.
-    pub text: String,
+    pub text: Fragment,
     /// What happens otherwise.
     pub on_violation: OnViolation,
 }
@@ -139,18 +137,9 @@ pub struct FlowDefinition {
     /// The query is a batch query whose rows are appended once.
     pub once: bool,
     /// Its query.
-    pub query: QueryText,
+    pub query: Fragment,
     /// What was set when it was defined.
     pub settings: Settings,
-}
-
-/// The text of a query, as tokens of its file.
-#[derive(Clone, Debug)]
-pub struct QueryText {
-    /// The file.
-    pub file: Arc<SourceFile>,
-    /// The tokens, `${…}` replaced.
-    pub tokens: Vec<TokenWithSpan>,
 }
 
 /// What `SET` and `USE` have said so far.

@@ -10,8 +10,9 @@ use millstream_core::{Error, Result};
 use millstream_engine::plan::result_schema;
 
 use super::Pipeline;
-use super::columns::{aligned, merged, nullable};
+use super::columns::{aligned, merged, stored};
 use super::relations::{BLOCKED, Lowering, schema_key};
+use crate::analyzer::Attribute;
 use crate::pipelines::graph::{Dataset, Flow};
 use crate::pipelines::parser::{DatasetKind, OnViolation};
 use crate::sql::{Diagnostic, Diagnostics};
@@ -88,7 +89,7 @@ impl Pipeline {
                 return Err(Diagnostic::new("PARTITION_COLUMN_NOT_FOUND_IN_SCHEMA", "42000", position.clone(), message));
             }
         }
-        Ok(nullable(&schema))
+        Ok(stored(&schema))
     }
 
     /// The plan of a flow with the columns that its table declares.
@@ -97,7 +98,7 @@ impl Pipeline {
         let dataset = self.dataset(flow.target).map_err(fault)?;
         let refresh = self.place.refreshes(&dataset.name).await.map_err(fault)?;
         let plan = lowering.plan(&schema_key(&flow.name, refresh), &flow.query, &flow.inputs, &flow.settings).await?;
-        aligned(plan, dataset)
+        aligned(plan, dataset)?.named_plan().map_err(|error| Diagnostic::of(&flow.query.position, &error))
     }
 
     /// The expectations on a flow's rows.
@@ -108,10 +109,10 @@ impl Pipeline {
         lowering: &Lowering<'_>,
     ) -> Result<Vec<millstream_engine::Expectation>, Diagnostic> {
         let dataset = self.dataset(flow.target).map_err(|error| Diagnostic::of(&flow.position, &error))?;
+        let columns: Vec<Attribute> = schema.fields().iter().map(|field| Attribute::named(field)).collect();
         let mut expectations = Vec::with_capacity(dataset.expectations.len());
         for expectation in &dataset.expectations {
-            let planner = lowering.planner(&flow.settings, &expectation.position)?;
-            let predicate = planner.condition(&expectation.condition, schema, &expectation.position)?;
+            let predicate = lowering.condition(expectation, &columns, &flow.settings)?;
             let on_violation = match expectation.on_violation {
                 OnViolation::Keep => millstream_engine::OnViolation::Keep,
                 OnViolation::DropRow => millstream_engine::OnViolation::DropRow,
@@ -135,21 +136,9 @@ impl Pipeline {
             let known: BTreeMap<usize, SchemaRef> =
                 check.schemas.clone().into_iter().filter(|(index, _)| !check.broken.contains(index)).collect();
             let lowering = Lowering::declared(self, &known);
-            let planned = lowering.plan(&schema_key(&dataset.name, 0), &view.query, &view.inputs, &view.settings).await;
-            let outcome =
-                planned.and_then(|plan| super::columns::view(plan, dataset).map_err(|error| Diagnostic::of(&dataset.position, &error)));
-            match outcome {
-                Ok(plan) => {
-                    let schema = result_schema(&plan);
-                    for expectation in &dataset.expectations {
-                        let condition = lowering
-                            .planner(&view.settings, &expectation.position)
-                            .and_then(|planner| planner.condition(&expectation.condition, &schema, &expectation.position));
-                        check.faults.extend(condition.err());
-                    }
-                }
-                Err(fault) if fault.code == BLOCKED => {}
-                Err(fault) => check.faults.push(fault),
+            match lowering.view(&schema_key(&dataset.name, 0), dataset, view).await {
+                Err(fault) if fault.code != BLOCKED => check.faults.push(fault),
+                _ => {}
             }
         }
     }

@@ -2,69 +2,77 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, col, lit};
-use datafusion::scalar::ScalarValue;
-use millstream_core::{Error, ErrorKind, Result};
-use millstream_engine::from_datafusion;
-use millstream_engine::plan::result_schema;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use millstream_core::{Error, Result};
 
+use crate::analyzer::apart::{attribute, computed, value_of};
+use crate::analyzer::{Analyzed, Attribute};
+use crate::functions::Typed;
 use crate::pipelines::graph::Dataset;
 use crate::pipelines::parser::DatasetKind;
+use crate::pipelines::schema::{self, same_type};
 use crate::sql::{Diagnostic, Position};
 use crate::types::simple_name;
 
-/// The plan of a view with the names that it declares for its columns.
-pub(super) fn view(plan: LogicalPlan, dataset: &Dataset) -> Result<LogicalPlan> {
-    if dataset.columns.is_empty() {
-        return Ok(plan);
-    }
-    let schema = plan.schema().clone();
-    if schema.fields().len() != dataset.columns.len() {
-        let message =
-            format!("view '{}' names {} column(s) but its query has {}", dataset.name, dataset.columns.len(), schema.fields().len());
+/// A view with the names that it declares for its columns.
+pub(super) fn view(analyzed: Analyzed, dataset: &Dataset) -> Result<Analyzed> {
+    let mut columns = shown(&analyzed);
+    if !dataset.columns.is_empty() && columns.len() != dataset.columns.len() {
+        let message = format!("view '{}' names {} column(s) but its query has {}", dataset.name, dataset.columns.len(), columns.len());
         return Err(Error::invalid("CREATE_VIEW_COLUMN_ARITY_MISMATCH", message).with_sqlstate("21S01"));
     }
-    let columns: Vec<Expr> =
-        schema.columns().into_iter().zip(&dataset.columns).map(|(column, declared)| col(column).alias(declared.name.clone())).collect();
-    LogicalPlanBuilder::from(plan).project(columns).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)
+    for (column, declared) in columns.iter_mut().zip(&dataset.columns) {
+        column.name.clone_from(&declared.name);
+    }
+    of_columns(analyzed, columns.into_iter().map(|column| (value_of(&column), column)))
 }
 
-/// The plan with exactly the columns that its table declares, in their order. Columns that a flow of a streaming table does not have are
+/// The columns that are not hidden.
+fn shown(analyzed: &Analyzed) -> Vec<Attribute> {
+    analyzed.columns.iter().filter(|column| !column.hidden).cloned().collect()
+}
+
+/// A relation of these columns, each with what computes it.
+fn of_columns(analyzed: Analyzed, columns: impl Iterator<Item = (Typed, Attribute)>) -> Result<Analyzed> {
+    computed(analyzed.plan, columns.map(|(value, column)| (column, value)).collect())
+}
+
+/// The relation with exactly the columns that its table declares, in their order. Columns that a flow of a streaming table does not have are
 /// null, because other flows may have them.
-pub(super) fn aligned(plan: LogicalPlan, dataset: &Dataset) -> Result<LogicalPlan, Diagnostic> {
-    let query = result_schema(&plan);
-    if let Some((name, _)) = twice(&query) {
+pub(super) fn aligned(analyzed: Analyzed, dataset: &Dataset) -> Result<Analyzed, Diagnostic> {
+    let query = shown(&analyzed);
+    if let Some(name) = twice(&query) {
         let message = format!("the query of '{}' has two columns '{name}'", dataset.name);
         return Err(
             Diagnostic::new("COLUMN_ALREADY_EXISTS", "42711", dataset.position.clone(), message).with_hint("name one of them with AS")
         );
     }
-    if dataset.columns.is_empty() {
-        return Ok(plan);
-    }
     let refuse = |position: &Position, message: String, hint: &str| {
         Err(Diagnostic::new("USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE", "42000", position.clone(), message).with_hint(hint))
     };
-    for field in query.fields() {
-        if !dataset.columns.iter().any(|column| same(&column.name, field.name())) {
-            let message = format!("the query has a column '{}' that '{}' does not declare", field.name(), dataset.name);
-            return refuse(&dataset.position, message, "declare it, or leave it out of the query");
-        }
+    let declares = !dataset.columns.is_empty();
+    let undeclared = query.iter().find(|column| declares && !dataset.columns.iter().any(|declared| same(&declared.name, &column.name)));
+    if let Some(column) = undeclared {
+        let message = format!("the query has a column '{}' that '{}' does not declare", column.name, dataset.name);
+        return refuse(&dataset.position, message, "declare it, or leave it out of the query");
     }
-    let columns = plan.schema().columns();
-    let mut aligned: Vec<Expr> = Vec::with_capacity(dataset.columns.len());
+    let mut aligned: Vec<(Typed, Attribute)> = Vec::with_capacity(dataset.columns.len().max(query.len()));
+    if !declares {
+        aligned.extend(query.iter().map(|column| (value_of(column), column.clone())));
+    }
     for declared in &dataset.columns {
-        let found = query.fields().iter().zip(&columns).find(|(field, _)| same(field.name(), &declared.name));
+        let found = query.iter().find(|column| same(&column.name, &declared.name));
         match (found, &declared.field) {
-            (Some((field, _)), Some(wanted)) if !equal_types(field.data_type(), wanted.data_type()) => {
-                let (is, wants) = (simple_name(field.data_type()), simple_name(wanted.data_type()));
+            (Some(column), Some(wanted)) if !same_type(&column.data_type, wanted.data_type()) => {
+                let (is, wants) = (simple_name(&column.data_type), simple_name(wanted.data_type()));
                 let message = format!("column '{}' is declared as {wants}, but the query gives {is}", declared.name);
                 return refuse(&declared.position, message, &format!("cast it: CAST({} AS {})", declared.name, wants.to_uppercase()));
             }
-            (Some((_, column)), _) => aligned.push(col(column.clone()).alias(declared.name.clone())),
+            (Some(column), _) => aligned.push((value_of(column), Attribute { name: declared.name.clone(), ..column.clone() })),
             (None, Some(wanted)) if dataset.kind == DatasetKind::StreamingTable => {
-                aligned.push(cast(lit(ScalarValue::Null), wanted.data_type().clone()).alias(declared.name.clone()));
+                let null = Typed::null(wanted.data_type());
+                let column = attribute(&declared.name, &null);
+                aligned.push((null, column));
             }
             (None, _) => {
                 let message = format!("column '{}' is declared, but the query does not give it", declared.name);
@@ -72,27 +80,17 @@ pub(super) fn aligned(plan: LogicalPlan, dataset: &Dataset) -> Result<LogicalPla
             }
         }
     }
-    LogicalPlanBuilder::from(plan)
-        .project(aligned)
-        .and_then(LogicalPlanBuilder::build)
-        .map_err(|error| Diagnostic::of(&dataset.position, &from_datafusion(error)))
+    of_columns(analyzed, aligned.into_iter()).map_err(|error| Diagnostic::of(&dataset.position, &error))
 }
 
-fn twice(schema: &Schema) -> Option<(&str, usize)> {
-    let fields = schema.fields();
-    (0..fields.len()).find_map(|i| {
-        let name = fields.get(i)?.name();
-        fields.iter().take(i).any(|known| same(known.name(), name)).then_some((name.as_str(), i))
-    })
+/// A name that two columns have.
+fn twice(columns: &[Attribute]) -> Option<&str> {
+    let is_second = |(place, column): &(usize, &Attribute)| columns.iter().take(*place).any(|known| same(&known.name, &column.name));
+    columns.iter().enumerate().find(is_second).map(|(_, column)| column.name.as_str())
 }
 
 fn same(left: &str, right: &str) -> bool {
     left.to_lowercase() == right.to_lowercase()
-}
-
-/// Whether two types hold the same values: names of elements and nullability aside.
-fn equal_types(left: &DataType, right: &DataType) -> bool {
-    simple_name(left).to_lowercase() == simple_name(right).to_lowercase()
 }
 
 /// The columns of two flows into one table.
@@ -100,26 +98,10 @@ fn equal_types(left: &DataType, right: &DataType) -> bool {
 /// # Errors
 /// `CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE` where a column has two types.
 pub(super) fn merged(known: &SchemaRef, more: &SchemaRef, table: &str) -> Result<SchemaRef> {
-    let mut fields: Vec<Arc<Field>> = known.fields().iter().cloned().collect();
-    for field in more.fields() {
-        match fields.iter().find(|known| same(known.name(), field.name())) {
-            Some(known) if equal_types(known.data_type(), field.data_type()) => {}
-            Some(known) => {
-                let message = format!(
-                    "column '{}' of table '{table}' is {} and {}: cast it to one type, or refresh the table fully",
-                    field.name(),
-                    simple_name(known.data_type()),
-                    simple_name(field.data_type()),
-                );
-                return Err(Error::new(ErrorKind::SchemaMismatch, "CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE", message).with_sqlstate("42825"));
-            }
-            None => fields.push(field.clone()),
-        }
-    }
-    Ok(Arc::new(Schema::new(fields)))
+    schema::merged(known, more).map(Arc::new).map_err(|error| error.within(format!("table '{table}'")))
 }
 
-/// The same columns, all of which may be null: what a table stores.
-pub(super) fn nullable(schema: &SchemaRef) -> SchemaRef {
-    Arc::new(Schema::new(schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>()))
+/// What a table stores: the same columns, all of which may be null.
+pub(super) fn stored(schema: &Schema) -> SchemaRef {
+    Arc::new(Schema::new(schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<Field>>()))
 }

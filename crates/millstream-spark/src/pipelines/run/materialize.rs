@@ -17,6 +17,9 @@ use super::place::directory;
 use super::relations::Lowering;
 use crate::pipelines::graph::{Dataset, Flow, Input};
 
+/// Changes when the same text comes to mean something else: views that were computed under another number are computed again.
+const MEANING: u32 = 2;
+
 /// What a materialized view was made of when it was last computed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Made {
@@ -92,7 +95,7 @@ impl Pipeline {
 
     /// Everything in the text that decides what the view contains.
     fn definition(&self, flow: &Flow) -> String {
-        let mut text = format!("{} {:?}", flow.query.definition, flow.settings);
+        let mut text = format!("{MEANING} {} {:?}", flow.query.definition, flow.settings);
         if let Ok(dataset) = self.dataset(flow.target) {
             described(dataset, &mut text);
         }
@@ -125,10 +128,10 @@ fn record(dataset: &Dataset) -> String {
 fn described(dataset: &Dataset, text: &mut String) {
     let columns: Vec<(&str, Option<&arrow::datatypes::DataType>)> =
         dataset.columns.iter().map(|column| (column.name.as_str(), column.field.as_ref().map(|field| field.data_type()))).collect();
-    let expectations: Vec<(&str, &str, String)> = dataset
+    let expectations: Vec<(&str, String, String)> = dataset
         .expectations
         .iter()
-        .map(|expectation| (expectation.name.as_str(), expectation.text.as_str(), format!("{:?}", expectation.on_violation)))
+        .map(|expectation| (expectation.name.as_str(), expectation.text.line(), format!("{:?}", expectation.on_violation)))
         .collect();
     let partitions: Vec<&str> = dataset.partition_by.iter().map(|(name, _)| name.as_str()).collect();
     text.push_str(&format!("\n{columns:?} {expectations:?} {partitions:?}"));

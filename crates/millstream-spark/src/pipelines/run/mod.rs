@@ -103,7 +103,7 @@ impl Pipeline {
     /// # Errors
     /// Every fault of the texts at once; store errors for the root.
     pub async fn of(session: Session, files: &[Arc<SourceFile>], variables: &Variables, root: CheckpointLocation) -> Result<Pipeline> {
-        crate::sql::register(session.context())?;
+        crate::analyzer::set_up(session.context());
         let place = Place::new(root);
         let stored = place.stored_tables().await?;
         let graph = Graph::build(files, variables, &|name| stored.contains(&place::directory(name)))?;

@@ -1,27 +1,31 @@
-//! What the relations of a query are to the planner: tables of the pipeline, other stored tables, files and views.
+//! What the relations of a query are to the analyzer: tables of the pipeline, other stored tables, files and views.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::TableProvider;
-use datafusion::catalog::view::ViewTable;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use futures::future::BoxFuture;
 use millstream_core::registry::ReadRequest;
-use millstream_core::source::{Split, Table};
 use millstream_core::{Error, Options, Result};
-use millstream_engine::relation::{StreamRelation, TableRelation};
+use millstream_engine::from_datafusion;
+use millstream_engine::relation::TableRelation;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use spark_connect_proto::read;
 
 use super::Pipeline;
 use super::place::directory;
+use crate::analyzer::{Analyzed, Attribute, Leaf, Leaves, analyze, apart};
+use crate::connect::{Confs, read_request};
+use crate::functions;
+use crate::pipelines::declared;
 use crate::pipelines::graph::{Dataset, Input, ViewQuery};
 use crate::pipelines::name::TableName;
-use crate::pipelines::parser::{DatasetKind, OnViolation, Settings};
-use crate::sql::{Argument, Diagnostic, Planner, Position, PreparedQuery, Relation, RelationSource, closest};
+use crate::pipelines::parser::{DatasetKind, Expectation, OnViolation, Settings};
+use crate::python::PythonRuntime;
+use crate::sql::{Argument, Diagnostic, LEAF, PreparedQuery, Relation, RelationSource, Tables, closest, no_client};
 use crate::types::{parse_schema, schema_from_json, schema_to_json};
 
 /// Plans the queries of a pipeline.
@@ -40,19 +44,61 @@ struct InferredSchema {
     schema: String,
 }
 
-/// A table that is not there yet.
-#[derive(Debug)]
-struct Declared(SchemaRef);
+/// What the leaves of one query's plan stand for.
+struct QueryLeaves<'a> {
+    lowering: &'a Lowering<'a>,
+    /// What is remembered of files' schemas is found under this name and the number of the relation.
+    key: &'a str,
+    query: &'a PreparedQuery,
+    inputs: &'a [Input],
+    confs: &'a Confs,
+    /// The fault of a relation, with its place.
+    fault: Mutex<Option<Diagnostic>>,
+}
+
+impl QueryLeaves<'_> {
+    async fn leaf(&self, name: Option<&str>) -> Result<Leaf> {
+        let found = self.query.relation_of(name).and_then(|(number, relation)| Some((number, relation, self.inputs.get(number)?)));
+        let Some((number, relation, input)) = found else { return Err(Error::internal("a query reads something that it does not name")) };
+        let leaf = self.lowering.leaf(&format!("{}/{number}", self.key), relation, input, self.confs).await;
+        leaf.map_err(|fault| {
+            let error = Error::from(fault.clone());
+            self.fault.lock().get_or_insert(fault);
+            error
+        })
+    }
+}
 
 #[async_trait]
-impl Table for Declared {
-    fn schema(&self) -> SchemaRef {
-        self.0.clone()
+impl Leaves for QueryLeaves<'_> {
+    async fn named(&self, _parts: &[String], _streaming: bool, options: &Options) -> Result<Leaf> {
+        self.leaf(options.get(LEAF)).await
     }
 
-    async fn scan(&self) -> Result<Vec<Arc<dyn Split>>> {
-        Err(Error::internal("a table was read that was only declared"))
+    async fn source(&self, source: &read::DataSource, _streaming: bool) -> Result<Leaf> {
+        self.leaf(source.options.get(LEAF).map(String::as_str)).await
     }
+
+    async fn remote(&self, _relation_id: &str) -> Result<Leaf> {
+        Err(no_client("a plan that was kept"))
+    }
+
+    async fn cached(&self, _hash: &str) -> Result<Arc<[u8]>> {
+        Err(no_client("an artifact"))
+    }
+
+    fn python(&self) -> Result<PythonRuntime> {
+        Err(no_client("Python"))
+    }
+}
+
+/// What a definition has set, over Spark's defaults; times are told in UTC without a setting.
+fn confs(settings: &Settings) -> Result<Confs> {
+    let confs = Confs::new("", "UTC");
+    for (key, value) in &settings.configuration {
+        confs.set(key, value)?;
+    }
+    Ok(confs)
 }
 
 impl<'a> Lowering<'a> {
@@ -71,68 +117,65 @@ impl<'a> Lowering<'a> {
         self.read.into_inner()
     }
 
-    /// A planner for queries under these settings.
-    pub(super) fn planner(&self, settings: &Settings, position: &Position) -> Result<Planner, Diagnostic> {
-        let zone = settings.configuration.iter().find(|(key, _)| key.eq_ignore_ascii_case("spark.sql.session.timeZone"));
-        if let Some((_, zone)) = zone
-            && !["UTC", "Etc/UTC", "Z", "GMT", "+00:00"].iter().any(|utc| utc.eq_ignore_ascii_case(zone))
-        {
-            let message = format!("spark.sql.session.timeZone is '{zone}': timestamps are shown and read in UTC only");
-            return Err(Diagnostic::unsupported(position.clone(), message).with_hint("leave it out, and convert with from_utc_timestamp"));
-        }
-        Ok(Planner::new(self.pipeline.session.context().state()))
-    }
-
-    /// Plans a query. `flow` is whose query it is, which names what is remembered of files' schemas.
+    /// Plans a query. `key` is whose query it is, which names what is remembered of files' schemas.
     pub(super) fn plan<'b>(
         &'b self,
-        flow: &'b str,
+        key: &'b str,
         query: &'b PreparedQuery,
         inputs: &'b [Input],
         settings: &'b Settings,
-    ) -> BoxFuture<'b, Result<LogicalPlan, Diagnostic>> {
+    ) -> BoxFuture<'b, Result<Analyzed, Diagnostic>> {
         Box::pin(async move {
-            let mut providers: Vec<Arc<dyn TableProvider>> = Vec::with_capacity(inputs.len());
-            for (index, (relation, input)) in query.relations.iter().zip(inputs).enumerate() {
-                let provider = self.provider(&format!("{flow}/{index}"), relation, input).await?;
-                check_watermark(relation, &provider.schema())?;
-                providers.push(provider);
-            }
-            self.planner(settings, &query.position)?.plan(query, providers).await
+            let confs = confs(settings).map_err(|error| Diagnostic::of(&query.position, &error))?;
+            let leaves = QueryLeaves { lowering: self, key, query, inputs, confs: &confs, fault: Mutex::default() };
+            let analyzed = analyze(&query.plan, &leaves, &confs.settings(), self.pipeline.session.state()).await;
+            let analyzed = analyzed.map_err(|error| leaves.fault.lock().take().unwrap_or_else(|| query.text.located(&error)))?;
+            Ok(analyzed.stored())
         })
     }
 
-    async fn provider(&self, key: &str, relation: &Relation, input: &Input) -> Result<Arc<dyn TableProvider>, Diagnostic> {
+    /// The condition of an expectation over columns.
+    pub(super) fn condition(&self, expectation: &Expectation, columns: &[Attribute], settings: &Settings) -> Result<Expr, Diagnostic> {
+        let resolve = || {
+            let (settings, what) = (confs(settings)?.settings(), format!("expectation '{}'", expectation.name));
+            self.resolved(expectation, columns, &settings, &what)
+        };
+        resolve().map_err(|error| expectation.text.located(&error))
+    }
+
+    fn resolved(&self, expectation: &Expectation, columns: &[Attribute], settings: &functions::Settings, what: &str) -> Result<Expr> {
+        apart::condition(&expectation.condition, columns, what, &Tables::default(), settings, self.pipeline.session.state())
+    }
+
+    async fn leaf(&self, key: &str, relation: &Relation, input: &Input, confs: &Confs) -> Result<Leaf, Diagnostic> {
         match input {
             Input::Dataset(index) => {
                 let dataset = self.pipeline.dataset(*index).map_err(|error| Diagnostic::of(&relation.position, &error))?;
                 match &dataset.view {
-                    Some(view) => self.view(key, dataset, view).await,
-                    None => self.table(relation, *index, dataset).await,
+                    Some(view) => self.view(key, dataset, view).await.map(Leaf::Analyzed),
+                    None => self.table(relation, *index, dataset, confs).await,
                 }
             }
-            Input::External(name) => self.stored(relation, name, &[]).await,
-            Input::Files => self.files(key, relation).await,
+            Input::External(name) => self.stored(relation, name, &[], confs).await,
+            Input::Files => self.files(key, relation, confs).await,
         }
     }
 
-    async fn view(&self, key: &str, dataset: &Dataset, view: &ViewQuery) -> Result<Arc<dyn TableProvider>, Diagnostic> {
-        let plan = self.plan(key, &view.query, &view.inputs, &view.settings).await?;
-        let plan = super::columns::view(plan, dataset).map_err(|error| Diagnostic::of(&dataset.position, &error))?;
-        let schema = millstream_engine::plan::result_schema(&plan);
-        let mut builder = datafusion::logical_expr::LogicalPlanBuilder::from(plan);
-        for expectation in dataset.expectations.iter().filter(|expectation| expectation.on_violation == OnViolation::DropRow) {
-            let planner = self.planner(&view.settings, &expectation.position)?;
-            let condition = planner.condition(&expectation.condition, &schema, &expectation.position)?;
-            builder = builder
-                .filter(condition.is_true())
-                .map_err(|error| Diagnostic::of(&expectation.position, &millstream_engine::from_datafusion(error)))?;
+    /// The rows of a view, without those that its expectations drop.
+    pub(super) async fn view(&self, key: &str, dataset: &Dataset, view: &ViewQuery) -> Result<Analyzed, Diagnostic> {
+        let analyzed = self.plan(key, &view.query, &view.inputs, &view.settings).await?;
+        let Analyzed { mut plan, columns } =
+            super::columns::view(analyzed, dataset).map_err(|error| Diagnostic::of(&dataset.position, &error))?;
+        for expectation in &dataset.expectations {
+            let condition = self.condition(expectation, &columns, &view.settings)?;
+            if expectation.on_violation == OnViolation::DropRow {
+                plan = filtered(plan, condition).map_err(|error| Diagnostic::of(&expectation.position, &error))?;
+            }
         }
-        let plan = builder.build().map_err(|error| Diagnostic::of(&dataset.position, &millstream_engine::from_datafusion(error)))?;
-        Ok(Arc::new(ViewTable::new(plan, None)))
+        Ok(Analyzed { plan, columns })
     }
 
-    async fn table(&self, relation: &Relation, index: usize, dataset: &Dataset) -> Result<Arc<dyn TableProvider>, Diagnostic> {
+    async fn table(&self, relation: &Relation, index: usize, dataset: &Dataset, confs: &Confs) -> Result<Leaf, Diagnostic> {
         let Some(schemas) = self.declared else {
             // A stream of a table goes on when the pipeline itself empties the table or writes it whole, and reads what is new in it.
             // Changes by others stop it.
@@ -143,24 +186,23 @@ impl<'a> Lowering<'a> {
                 _ if refreshes > 0 => &[("ignoreDeletes", "true")],
                 _ => &[],
             };
-            return self.stored(relation, &dataset.name, follow).await;
+            return self.stored(relation, &dataset.name, follow, confs).await;
         };
-        let Some(schema) = schemas.get(&index).cloned() else {
-            let message = format!("the columns of '{}' are not known, because its query has faults", dataset.name);
-            return Err(Diagnostic::new(BLOCKED, "42000", relation.position.clone(), message));
-        };
-        if !relation.streaming {
-            return Ok(Arc::new(TableRelation { table: Arc::new(Declared(schema)), label: dataset.name.to_string(), size_bytes: 0 }));
+        match schemas.get(&index) {
+            Some(schema) => Ok(declared::leaf(&dataset.name.to_string(), schema, relation.streaming)),
+            None => {
+                let message = format!("the columns of '{}' are not known, because its query has faults", dataset.name);
+                Err(Diagnostic::new(BLOCKED, "42000", relation.position.clone(), message))
+            }
         }
-        let provider =
-            self.pipeline.session.registry().source("delta").map_err(|error| Diagnostic::of(&relation.position, &error))?.clone();
-        let request = ReadRequest { schema: Some(schema.clone()), ..ReadRequest::default() };
-        Ok(Arc::new(StreamRelation { provider, request, schema, name: None }))
     }
 
     /// A Delta table below the root.
-    async fn stored(&self, relation: &Relation, name: &TableName, defaults: &[(&str, &str)]) -> Result<Arc<dyn TableProvider>, Diagnostic> {
+    async fn stored(&self, relation: &Relation, name: &TableName, defaults: &[(&str, &str)], confs: &Confs) -> Result<Leaf, Diagnostic> {
         let mut options = relation.options.clone();
+        if options.get("timeZone").is_none() {
+            options.set("timeZone", confs.time_zone());
+        }
         for (key, value) in defaults.iter().filter(|_| relation.streaming) {
             if options.get(key).is_none() {
                 options.set(*key, *value);
@@ -169,21 +211,22 @@ impl<'a> Lowering<'a> {
         self.read("delta", relation, ReadRequest { schema: None, paths: vec![self.pipeline.place.table(name)], options }).await
     }
 
-    async fn read(&self, format: &str, relation: &Relation, request: ReadRequest) -> Result<Arc<dyn TableProvider>, Diagnostic> {
+    async fn read(&self, format: &str, relation: &Relation, request: ReadRequest) -> Result<Leaf, Diagnostic> {
         let session = &self.pipeline.session;
         let fault = |error: Error| Diagnostic::of(&relation.position, &error);
         if relation.streaming {
-            return Ok(Arc::new(session.stream_relation(format, request).await.map_err(fault)?));
+            return Ok(Leaf::Table(Arc::new(session.stream_relation(format, request).await.map_err(fault)?)));
         }
         let table = session.table_relation(format, request).await.map_err(fault)?;
         // Only the files of a Delta table never change under their names.
         self.read.lock().push((format == "delta").then(|| table.clone()));
-        Ok(Arc::new(table))
+        Ok(Leaf::Table(Arc::new(table)))
     }
 
-    async fn files(&self, key: &str, relation: &Relation) -> Result<Arc<dyn TableProvider>, Diagnostic> {
-        let (format, mut request) = self.file_request(relation)?;
+    async fn files(&self, key: &str, relation: &Relation, confs: &Confs) -> Result<Leaf, Diagnostic> {
+        let (format, request) = self.file_request(relation)?;
         let fault = |error: &Error| Diagnostic::of(&relation.position, error);
+        let mut request = configured(request, &format, relation, confs).map_err(|error| fault(&error))?;
         let hints = relation.source.argument("schemaHints");
         let rescues = request.options.get("rescuedDataColumn").is_some_and(|column| !column.is_empty());
         if request.schema.is_none() && format != "delta" && (relation.streaming || rescues || hints.is_some()) {
@@ -337,17 +380,17 @@ fn format_of(path: &str) -> Option<String> {
     Some(format.to_owned())
 }
 
-/// A watermark must be on a column of times.
-fn check_watermark(relation: &Relation, schema: &SchemaRef) -> Result<(), Diagnostic> {
-    let Some(watermark) = &relation.watermark else { return Ok(()) };
-    let Some(field) = schema.fields().iter().find(|field| field.name().eq_ignore_ascii_case(&watermark.column)) else {
-        return Ok(());
-    };
-    if matches!(field.data_type(), DataType::Timestamp(..)) {
-        return Ok(());
-    }
-    let message = format!("the event time '{}' is a {} and not a timestamp", field.name(), crate::types::simple_name(field.data_type()));
-    Err(Diagnostic::new("EVENT_TIME_IS_NOT_ON_TIMESTAMP_TYPE", "42K09", watermark.position.clone(), message))
+/// What is read, with the settings of the definition where the relation says nothing.
+fn configured(request: ReadRequest, format: &str, relation: &Relation, confs: &Confs) -> Result<ReadRequest> {
+    let options = request.options.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let source = read::DataSource { options, ..read::DataSource::default() };
+    let ReadRequest { options, .. } = read_request(confs, format, &source, relation.streaming)?;
+    Ok(ReadRequest { options, ..request })
+}
+
+/// The rows for which a condition holds.
+fn filtered(plan: LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
+    LogicalPlanBuilder::from(plan).filter(condition.is_true()).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)
 }
 
 /// Options as the connectors take them.

@@ -15,6 +15,8 @@ use millstream_engine::SessionOptions;
 
 use super::*;
 
+mod semantics;
+
 #[derive(Debug)]
 struct TestClock(Instant);
 
@@ -274,7 +276,7 @@ async fn every_fault_is_found_before_anything_runs() {
     fixture.input("a.json", "{\"a\":1}\n");
     let source = "FROM STREAM read_files('${in}', format => 'json', schema => 'a INT')";
     for (text, expected) in [
-        (format!("CREATE STREAMING TABLE t AS SELECT b {source}"), "p.sql:1:36: there is no column 'b'"),
+        (format!("CREATE STREAMING TABLE t AS SELECT b {source}"), "p.sql:1:36: there is no column `b`: there are `a`"),
         (
             "CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('${in}', format => 'jsn')".to_owned(),
             "p.sql:1:50: there is no format 'jsn'",
@@ -291,10 +293,10 @@ async fn every_fault_is_found_before_anything_runs() {
             format!("CREATE STREAMING TABLE t PARTITIONED BY (z) AS SELECT a {source}"),
             "p.sql:1:42: partition column 'z' is not a column of 't'",
         ),
-        (format!("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (z > 1)) AS SELECT a {source}"), "p.sql:1:48: there is no column 'z'"),
+        (format!("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (z > 1)) AS SELECT a {source}"), "p.sql:1:48: there is no column `z`"),
         (
             format!("CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (a)) AS SELECT a {source}"),
-            "p.sql:1:38: the condition is a int and not a boolean",
+            "p.sql:1:48: the condition of expectation 'c' is of type \"INT\" and not boolean",
         ),
         (
             format!("CREATE STREAMING TABLE t (a BIGINT) AS SELECT a {source}"),
@@ -311,15 +313,12 @@ async fn every_fault_is_found_before_anything_runs() {
         (format!("CREATE STREAMING TABLE t AS SELECT a, count(*) AS n {source} GROUP BY a"), "p.sql:1:29: "),
         (
             format!("CREATE STREAMING TABLE t AS SELECT a {source} WATERMARK a DELAY OF INTERVAL 1 DAY"),
-            "p.sql:1:107: the event time 'a' is a int and not a timestamp",
+            "p.sql:1:117: the event time `a` is a \"INT\" and not a \"TIMESTAMP\"",
         ),
-        (
-            "SET spark.sql.session.timeZone = Asia/Kolkata; CREATE MATERIALIZED VIEW m AS SELECT 1 AS a".to_owned(),
-            "p.sql:1:78: spark.sql.session.timeZone is 'Asia/Kolkata'",
-        ),
+        ("SET spark.sql.session.timeZone = Asia/Nowhere; CREATE MATERIALIZED VIEW m AS SELECT 1 AS a".to_owned(), "p.sql:1:78: "),
         (
             "CREATE TEMPORARY VIEW v AS SELECT nothing; CREATE MATERIALIZED VIEW m AS SELECT 1 AS a".to_owned(),
-            "p.sql:1:35: there is no column 'nothing'",
+            "p.sql:1:35: there is no column `nothing`",
         ),
         (
             format!(

@@ -12,22 +12,22 @@ pub(super) const HINT: &str = "/*+";
 /// The token that ends a hint.
 pub(super) const HINT_END: &str = "*/";
 /// The token of the unsigned shift.
-pub(super) const SHIFT_RIGHT_UNSIGNED: &str = ">>>";
+pub(crate) const SHIFT_RIGHT_UNSIGNED: &str = ">>>";
 
 /// The tokens of a text and the bytes that each stands at.
 #[derive(Debug)]
-pub(super) struct Lexed {
-    pub(super) tokens: Vec<TokenWithSpan>,
-    pub(super) ranges: Vec<Range<usize>>,
+pub(crate) struct Lexed {
+    pub(crate) tokens: Vec<TokenWithSpan>,
+    pub(crate) ranges: Vec<Range<usize>>,
     /// The end of the text.
     pub(super) end: Location,
 }
 
-/// Reads all of a text. Blanks and comments are left out.
-pub(super) fn lex(file: &SourceFile) -> Result<Lexed, Diagnostic> {
+/// Reads all of a text. Blanks and comments are left out. Faults are told as being in `file`, at their places in the text.
+pub(crate) fn lex(file: &SourceFile, text: &str) -> Result<Lexed, Diagnostic> {
     let mut lexer = Lexer {
         file,
-        text: &file.text,
+        text,
         at: 0,
         line: 1,
         column: 1,
@@ -428,7 +428,7 @@ mod tests {
 
     fn tokens(text: &str) -> Vec<String> {
         let file = SourceFile::new("sql", text);
-        lex(&file).unwrap().tokens.into_iter().map(|token| token.token.to_string()).collect()
+        lex(&file, text).unwrap().tokens.into_iter().map(|token| token.token.to_string()).collect()
     }
 
     #[test]
@@ -460,7 +460,7 @@ mod tests {
             ("'two\nlines'", "two\nlines"),
         ] {
             let file = SourceFile::new("sql", text);
-            let lexed = lex(&file).unwrap();
+            let lexed = lex(&file, text).unwrap();
             assert_eq!(lexed.tokens.len(), 1, "{text}");
             match &lexed.tokens[0].token {
                 Token::SingleQuotedString(found) | Token::DoubleQuotedString(found) => assert_eq!(found, expected, "{text}"),
@@ -477,7 +477,7 @@ mod tests {
             ("a /* open", "UNCLOSED_BRACKETED_COMMENT", 3),
             ("é", "INVALID_IDENTIFIER", 1),
         ] {
-            let fault = lex(&SourceFile::new("sql", text)).unwrap_err();
+            let fault = lex(&SourceFile::new("sql", text), text).unwrap_err();
             assert_eq!((fault.code.as_ref(), fault.position.column), (code, column), "{text}");
         }
     }

@@ -37,8 +37,11 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use millstream_core::{Error, Result};
 use spark_connect_proto::{Expression, Relation};
 
+use super::{Diagnostic, Fragment};
 use parser::Parser;
 
+pub(crate) use lexer::{SHIFT_RIGHT_UNSIGNED, lex};
+pub(crate) use parser::Place;
 pub(crate) use statement::*;
 
 /// What `:name` and `?` stand for.
@@ -114,6 +117,40 @@ pub(crate) fn pipeline_statement(text: &str) -> Result<(PipelineStatement, Optio
         parser.pipeline_statement()
     })?;
     Ok((statement, fault.map(Error::from)))
+}
+
+/// Reads the query of a pipeline's file. Gives the places where it names what it reads, too: each such leaf of the plan has the option
+/// [`LEAF`](super::relation::LEAF), which is the number of its place.
+///
+/// # Errors
+/// As [`relation`], at places of the file.
+pub(crate) fn placed_query(fragment: &Fragment) -> Result<(Relation, Vec<Place>), Diagnostic> {
+    placed(fragment, |parser| {
+        parser.places = Some(Vec::new());
+        let query = parser.query()?;
+        Ok((query, parser.places.take().unwrap_or_default()))
+    })
+}
+
+/// Reads a condition of a pipeline's file.
+///
+/// # Errors
+/// As [`expression`], at places of the file.
+pub(crate) fn placed_condition(fragment: &Fragment) -> Result<Expression, Diagnostic> {
+    let (condition, subqueries) = placed(fragment, |parser| {
+        let condition = parser.expression()?;
+        Ok((condition, std::mem::take(&mut parser.subqueries)))
+    })?;
+    match subqueries.is_empty() {
+        true => Ok(condition),
+        false => Err(Diagnostic::unsupported(fragment.position(), "a subquery in a condition over the rows of a table")),
+    }
+}
+
+fn placed<T>(fragment: &Fragment, read: impl FnOnce(&mut Parser<'_>) -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
+    let named = HashMap::new();
+    let arguments = Arguments { named: &named, positional: &[] };
+    parser::parse_fragment(fragment, &arguments, read)
 }
 
 /// Cuts a name at its dots: `` a.`b.c` `` has two parts.

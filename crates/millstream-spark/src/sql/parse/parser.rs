@@ -1,5 +1,6 @@
 //! What all parts of the grammar share: where the reader is, how deep it is, and what the names in reach stand for.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -7,7 +8,8 @@ use spark_connect_proto::{Expression, Relation, RelationCommon};
 
 use super::expression::NamedWindow;
 use super::{Arguments, lexer};
-use crate::sql::{Cursor, Diagnostic, Position, SourceFile};
+use crate::sql::relation::LEAF;
+use crate::sql::{Cursor, Diagnostic, Fragment, Position, RelationSource, SourceFile};
 
 /// How deep the text may be nested: brackets, functions in functions, queries in queries.
 const MAX_DEPTH: usize = 200;
@@ -37,8 +39,17 @@ pub(super) struct Parser<'a> {
     height: usize,
     /// Whether only what open Spark has is taken: without the functions that others added to SQL.
     pub(super) open_spark: bool,
+    /// Where the text names what it reads, for a text of which that is asked.
+    pub(super) places: Option<Vec<Place>>,
     /// The first thing that is wrong with the meaning of a text whose grammar is right.
     deferred: Option<Diagnostic>,
+}
+
+/// A place where a text names something to read.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) position: Position,
+    pub(crate) source: RelationSource,
 }
 
 /// Ids for subqueries. They are negative, where clients' ids are not, and differ between texts.
@@ -79,31 +90,59 @@ pub(super) fn parse_with_fault<T>(
     read: impl FnOnce(&mut Parser<'_>) -> Result<T, Diagnostic>,
 ) -> Result<(T, Option<Diagnostic>), Diagnostic> {
     let file = SourceFile::new("sql", text);
-    let lexed = lexer::lex(&file)?;
-    let mut parser = Parser {
-        cursor: Cursor::new(&file, &lexed.tokens, lexed.end),
-        text,
-        ranges: &lexed.ranges,
-        arguments,
-        positional: 0,
-        windows: Vec::new(),
-        select_width: None,
-        lambdas: Vec::new(),
-        subqueries: Vec::new(),
-        plan_ids: PlanIds::new(text),
-        depth: 0,
-        height: 0,
-        open_spark: false,
-        deferred: None,
-    };
-    let parsed = read(&mut parser)?;
-    if !parser.cursor.at_end() {
-        return Err(parser.cursor.expected("the end of the text"));
+    let lexed = lexer::lex(&file, text)?;
+    let cursor = Cursor::new(&file, &lexed.tokens, lexed.end);
+    Parser::new(cursor, text, &lexed.ranges, arguments).read_all(read)
+}
+
+/// Reads all of a fragment with one rule of the grammar. Faults are told at their places in the file.
+pub(super) fn parse_fragment<T>(
+    fragment: &Fragment,
+    arguments: &Arguments<'_>,
+    read: impl FnOnce(&mut Parser<'_>) -> Result<T, Diagnostic>,
+) -> Result<T, Diagnostic> {
+    match Parser::new(fragment.cursor(), fragment.whole_text(), fragment.ranges(), arguments).read_all(read)? {
+        (_, Some(fault)) => Err(fault),
+        (parsed, None) => Ok(parsed),
     }
-    Ok((parsed, parser.deferred))
 }
 
 impl<'a> Parser<'a> {
+    fn new(cursor: Cursor<'a>, text: &'a str, ranges: &'a [Range<usize>], arguments: &'a Arguments<'a>) -> Self {
+        Parser {
+            cursor,
+            text,
+            ranges,
+            arguments,
+            positional: 0,
+            windows: Vec::new(),
+            select_width: None,
+            lambdas: Vec::new(),
+            subqueries: Vec::new(),
+            plan_ids: PlanIds::new(text),
+            depth: 0,
+            height: 0,
+            open_spark: false,
+            places: None,
+            deferred: None,
+        }
+    }
+
+    fn read_all<T>(mut self, read: impl FnOnce(&mut Self) -> Result<T, Diagnostic>) -> Result<(T, Option<Diagnostic>), Diagnostic> {
+        let parsed = read(&mut self)?;
+        if !self.cursor.at_end() {
+            return Err(self.cursor.expected("the end of the text"));
+        }
+        Ok((parsed, self.deferred))
+    }
+
+    /// Notes that something is read here. Gives the options by which the leaf of the plan is known.
+    pub(super) fn read_at(&mut self, position: Position, source: &RelationSource) -> HashMap<String, String> {
+        let Some(places) = &mut self.places else { return HashMap::new() };
+        places.push(Place { position, source: source.clone() });
+        HashMap::from([(LEAF.to_owned(), (places.len() - 1).to_string())])
+    }
+
     /// Reads a part that is one level deeper, and counts it.
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
         if self.depth >= MAX_DEPTH {

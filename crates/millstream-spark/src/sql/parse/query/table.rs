@@ -11,7 +11,7 @@ use spark_connect_proto::{Expression, Limit, Range, Read, Relation, Sample, Unre
 use super::projected;
 use crate::sql::parse::parser::Parser;
 use crate::sql::parse::proto::{dotted, relation, star};
-use crate::sql::relation::named_source;
+use crate::sql::relation::{named_source, read_files};
 use crate::sql::{Diagnostic, RelationSource};
 
 impl Parser<'_> {
@@ -34,6 +34,7 @@ impl Parser<'_> {
     }
 
     fn table_of(&mut self, is_streaming: bool) -> Result<Relation, Diagnostic> {
+        let position = self.position();
         let source = if self.cursor.is("IDENTIFIER") && self.nth_is_token(1, &Token::LParen) {
             RelationSource::Table(self.identifier_clause()?.into_iter().map(datafusion::sql::sqlparser::ast::Ident::new).collect())
         } else {
@@ -43,13 +44,14 @@ impl Parser<'_> {
             self.names("the name of a table")?;
             named_source(parts)
         };
+        let options = self.read_at(position, &source);
         let read_type = match source {
             RelationSource::Path { format, path } => {
-                read::ReadType::DataSource(read::DataSource { format: Some(format), paths: vec![path], ..Default::default() })
+                read::ReadType::DataSource(read::DataSource { format: Some(format), paths: vec![path], options, ..Default::default() })
             }
             RelationSource::Table(parts) => {
                 let names: Vec<&str> = parts.iter().map(|part| part.value.as_str()).collect();
-                read::ReadType::NamedTable(read::NamedTable { unparsed_identifier: dotted(&names), options: HashMap::new() })
+                read::ReadType::NamedTable(read::NamedTable { unparsed_identifier: dotted(&names), options })
             }
             RelationSource::ReadFiles { .. } => return Err(self.cursor.expected("the name of a table")),
         };
@@ -286,6 +288,10 @@ impl Parser<'_> {
             self.reset(mark);
             return Ok(None);
         }
+        let is_read_files = matches!(name.as_slice(), [single] if single.eq_ignore_ascii_case("read_files"));
+        if is_read_files && !self.open_spark {
+            return self.read_files(is_streaming, position).map(Some);
+        }
         let arguments = self.table_function_arguments()?;
         if self.open_spark && is_streaming {
             // Spark resolves the arguments first, and has no such function that gives a stream.
@@ -305,12 +311,9 @@ impl Parser<'_> {
             self.defer(fault);
             return Ok(Some(relation(RelType::Range(Range::default()))));
         }
-        if self.open_spark && matches!(name.as_slice(), [single] if single.eq_ignore_ascii_case("read_files")) {
+        if is_read_files {
             self.defer(unresolvable(&name, position));
             return Ok(Some(relation(RelType::Range(Range::default()))));
-        }
-        if matches!(name.as_slice(), [single] if single.eq_ignore_ascii_case("read_files")) {
-            return self.read_files(arguments, is_streaming, position).map(Some);
         }
         let changes = ["table_changes", "table_changes_by_path"]
             .into_iter()
@@ -334,32 +337,20 @@ impl Parser<'_> {
         Ok(Some(relation(RelType::UnresolvedTableValuedFunction(function))))
     }
 
-    fn read_files(
-        &mut self,
-        arguments: Vec<Expression>,
-        is_streaming: bool,
-        position: crate::sql::Position,
-    ) -> Result<Relation, Diagnostic> {
-        let mut source = read::DataSource::default();
+    fn read_files(&mut self, is_streaming: bool, position: crate::sql::Position) -> Result<Relation, Diagnostic> {
+        let files = read_files(&mut self.cursor)?;
+        let options = self.read_at(position, &files);
+        let RelationSource::ReadFiles { path, arguments } = files else { return Err(self.cursor.expected("files")) };
+        let mut source = read::DataSource { paths: vec![path], options, ..read::DataSource::default() };
+        // Whoever asks for places has the arguments from there.
+        let arguments = if self.places.is_some() { Vec::new() } else { arguments };
         for argument in arguments {
-            let (key, value) = match argument.expr_type {
-                Some(ExprType::NamedArgumentExpression(named)) => (named.key, named.value.map(|value| *value)),
-                kind => ("path".to_owned(), Some(Expression { common: None, expr_type: kind })),
-            };
-            let Some(text) = value.as_ref().and_then(constant) else {
-                return Err(Diagnostic::syntax(position, format!("the argument '{key}' of read_files is not a constant")));
-            };
-            match key.to_ascii_lowercase().as_str() {
-                "path" => source.paths.push(text),
-                "format" => source.format = Some(text),
-                "schema" => source.schema = Some(text),
-                _ => {
-                    source.options.insert(key, text);
-                }
+            let Some(value) = argument.value else { continue };
+            match argument.name.to_ascii_lowercase().as_str() {
+                "format" => source.format = Some(value),
+                "schema" => source.schema = Some(value),
+                _ => drop(source.options.insert(argument.name, value)),
             }
-        }
-        if source.paths.is_empty() {
-            return Err(Diagnostic::syntax(position, "read_files has no path"));
         }
         Ok(relation(RelType::Read(Read { is_streaming, read_type: Some(read::ReadType::DataSource(source)) })))
     }

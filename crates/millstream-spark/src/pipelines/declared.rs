@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 use millstream_core::options::OptionSpec;
@@ -10,13 +10,19 @@ use millstream_core::registry::{ReadRequest, SourceContext, SourceProvider};
 use millstream_core::source::{Source, Split, Table};
 use millstream_core::{Error, Result};
 use millstream_engine::relation::{StreamRelation, TableRelation};
+use millstream_engine::stateful::WATERMARK_DELAY;
 
 use super::schema::nullable;
 use crate::analyzer::Leaf;
 
 /// A table of these columns, read as a stream or as it is. Nothing can be read from it.
-pub(super) fn leaf(label: &str, schema: &SchemaRef, streaming: bool) -> Leaf {
-    let schema = Arc::new(nullable(schema));
+pub(crate) fn leaf(label: &str, schema: &SchemaRef, streaming: bool) -> Leaf {
+    let mut fields: Vec<Field> = nullable(schema).fields().iter().map(|field| field.as_ref().clone()).collect();
+    for field in &mut fields {
+        // What is stored has no watermark any more.
+        field.metadata_mut().remove(WATERMARK_DELAY);
+    }
+    let schema = Arc::new(Schema::new(fields));
     let provider: Arc<dyn TableProvider> = if streaming {
         let request = ReadRequest { schema: Some(schema.clone()), ..ReadRequest::default() };
         Arc::new(StreamRelation { provider: Arc::new(Declared(schema.clone())), request, schema, name: None })

@@ -11,12 +11,12 @@ use crate::types::ddl_type;
 ///
 /// # Errors
 /// `CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE` where a column has two types: none is widened.
-pub(super) fn merged(known: &Schema, more: &Schema) -> Result<Schema> {
+pub(crate) fn merged(known: &Schema, more: &Schema) -> Result<Schema> {
     merged_fields(known.fields(), more.fields()).map(Schema::new)
 }
 
 /// The wanted columns in the order that a table has them in, new ones behind the others.
-pub(super) fn arranged(known: &Schema, wanted: &Schema) -> Schema {
+pub(crate) fn arranged(known: &Schema, wanted: &Schema) -> Schema {
     let stays = known.fields().iter().filter_map(|field| find(wanted.fields(), field.name()));
     let new = wanted.fields().iter().filter(|field| find(known.fields(), field.name()).is_none());
     Schema::new(stays.chain(new).cloned().collect::<Vec<_>>())
@@ -24,7 +24,7 @@ pub(super) fn arranged(known: &Schema, wanted: &Schema) -> Schema {
 
 /// Whether flows with the columns `given` may write to a table that declares columns: names and types have to be the same, and a column that
 /// is declared never to be null must never be.
-pub(super) fn fits(declared: &Schema, given: &Schema) -> bool {
+pub(crate) fn fits(declared: &Schema, given: &Schema) -> bool {
     given.fields().iter().all(|field| {
         declared
             .field_with_name(field.name())
@@ -73,7 +73,7 @@ fn merged_type(one: &Field, other: &Field) -> Result<DataType> {
 }
 
 /// Whether two types hold the same values, whatever is said about nulls in them.
-pub(super) fn same_type(one: &DataType, other: &DataType) -> bool {
+pub(crate) fn same_type(one: &DataType, other: &DataType) -> bool {
     match (one, other) {
         (DataType::Struct(one), DataType::Struct(other)) => {
             one.len() == other.len()
@@ -90,12 +90,12 @@ pub(super) fn same_type(one: &DataType, other: &DataType) -> bool {
 }
 
 /// Whether two schemas have the same columns in the same order, whatever is said about nulls.
-pub(super) fn same_columns(one: &Schema, other: &Schema) -> bool {
+pub(crate) fn same_columns(one: &Schema, other: &Schema) -> bool {
     same_type(&DataType::Struct(one.fields().clone()), &DataType::Struct(other.fields().clone()))
 }
 
 /// The same columns, all of which may be null: what a table stores.
-pub(super) fn nullable(schema: &Schema) -> Schema {
+pub(crate) fn nullable(schema: &Schema) -> Schema {
     Schema::new(schema.fields().iter().map(|field| Arc::new(nullable_field(field))).collect::<Vec<_>>())
 }
 
