@@ -22,7 +22,7 @@ pub mod stateful;
 pub use datafusion_error::{from_datafusion, to_datafusion};
 pub use expectation::{Expectation, OnViolation};
 pub use millstream_checkpoint::state::store::StoreKind;
-pub use query::{QueryEvent, QueryListener, QueryRequest, QuerySettings, QueryStatus, StateSettings, StreamingQuery};
+pub use query::{Ownership, QueryEvent, QueryListener, QueryRequest, QuerySettings, QueryStatus, StateSettings, StreamingQuery};
 pub use session::{ActiveQueries, Rows, Session, SessionOptions};
 
 #[cfg(test)]

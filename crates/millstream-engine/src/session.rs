@@ -13,6 +13,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use millstream_checkpoint::CheckpointOptions;
+use millstream_checkpoint::reader::CheckpointReader;
 use millstream_core::registry::{ReadRequest, Registry};
 use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Sink};
 use millstream_core::source::BatchStream;
@@ -29,7 +30,9 @@ use crate::expectation::Expectation;
 use crate::from_datafusion;
 use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, is_streaming, prepare};
-use crate::query::{Launch, Launched, QueryListener, QueryRequest, StreamingQuery, launch};
+use crate::query::{
+    CheckpointLocation, Launch, Launched, Ownership, QueryListener, QueryRequest, StreamingQuery, committed_in, launch,
+};
 use crate::relation::{Input, StreamRelation, TableRelation};
 use crate::runner::{BatchRunner, LocalRunner};
 use crate::stateful::{Placement, StatefulPlanner};
@@ -237,6 +240,19 @@ impl Session {
         active.push(query.clone());
     }
 
+    /// Refuses to make a target anew whose rows are committed in a checkpoint.
+    ///
+    /// # Errors
+    /// `SINK_TABLE_LOST`, and those of the checkpoint's store.
+    pub async fn refuse_lost_target(&self, target: &str, checkpoint: &CheckpointLocation, ownership: &Ownership) -> Result<()> {
+        let CheckpointLocation { store, root, url } = checkpoint.clone();
+        let reader = CheckpointReader::new(store, root, url, self.registry.clock.clone());
+        match reader.last_commit().await? {
+            Some(batch) => Err(ownership.target_lost(target, &committed_in(&checkpoint.url, batch))),
+            None => Ok(()),
+        }
+    }
+
     async fn launch(&self, request: QueryRequest) -> Result<Launched> {
         if !is_streaming(&request.plan)? {
             return Err(Error::invalid(
@@ -272,6 +288,7 @@ impl Session {
             query.stop().await;
         }
         let listeners = self.listeners.lock().clone();
+        let new_id = request.settings.ownership.as_ref().map(|ownership| ownership.query_id);
         let min_batches_to_retain = request.settings.min_batches_to_retain.unwrap_or(self.options.min_batches_to_retain);
         launch(Launch {
             request,
@@ -285,6 +302,7 @@ impl Session {
                 min_batches_to_retain,
                 takeover: self.options.takeover,
                 adopt: self.options.adopt,
+                new_id,
                 ..CheckpointOptions::new(self.registry.clock.clone(), self.registry.ids.clone(), self.options.owner.clone())
             },
         })

@@ -1,11 +1,12 @@
 //! The source's own log and the memory of which files were read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use millstream_core::{Error, ErrorKind, Offset, Result};
 use serde::{Deserialize, Serialize};
 
+use super::listing::FileStatus;
 use super::uri;
 
 /// A line of the log, byte for byte as Spark writes it.
@@ -76,7 +77,8 @@ pub(crate) fn next_batch(offset: Option<&Offset>) -> Result<u64> {
 /// The files that were read, by a fingerprint of 128 bits of their URL or name, so that a million of them take some 40 MB.
 ///
 /// A file that is older than the newest one by more than the age limit is forgotten and, if it is still there, ignored. Spark walks the
-/// whole map after every batch; here the same files count as forgotten, and are swept out when the map has doubled.
+/// whole map after every batch; here the same files count as forgotten, and are swept out when the map has doubled and they are no longer
+/// listed. So an old file that is not in the map was never read.
 #[derive(Debug)]
 pub(crate) struct SeenFiles {
     by_key: HashMap<u128, i64, BuildHasherDefault<DefaultHasher>>,
@@ -86,6 +88,15 @@ pub(crate) struct SeenFiles {
     /// Files modified before are too old.
     threshold_ms: i64,
     sweep_at: usize,
+}
+
+/// Files of a listing that the age limit leaves out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct TooOld {
+    /// How many.
+    pub(crate) files: u64,
+    /// The URL of one of them.
+    pub(crate) example: Option<String>,
 }
 
 impl SeenFiles {
@@ -123,20 +134,36 @@ impl SeenFiles {
         self.by_key.get(&self.key(url)).is_some_and(|seen_ms| *seen_ms >= self.threshold_ms)
     }
 
-    /// Whether the file is new, and young enough to be read.
-    pub(crate) fn is_new(&self, url: &str, modified_ms: i64) -> bool {
-        modified_ms >= self.threshold_ms && !self.contains(url)
+    /// Leaves the files of a full listing that are new and young enough to be read, and gives those that are left out for their age and
+    /// were never read.
+    pub(crate) fn sift(&mut self, files: &mut Vec<FileStatus>) -> TooOld {
+        let mut read = HashSet::<u128, BuildHasherDefault<DefaultHasher>>::default();
+        let mut too_old = TooOld::default();
+        files.retain(|file| {
+            if file.modified_ms >= self.threshold_ms {
+                return !self.contains(&file.url);
+            }
+            let key = self.key(&file.url);
+            if self.by_key.contains_key(&key) {
+                read.insert(key);
+            } else {
+                too_old.files += 1;
+                too_old.example.get_or_insert_with(|| file.url.clone());
+            }
+            false
+        });
+        if self.by_key.len() >= self.sweep_at {
+            let threshold_ms = self.threshold_ms;
+            self.by_key.retain(|key, seen_ms| *seen_ms >= threshold_ms || read.contains(key));
+            self.sweep_at = (self.by_key.len() * 2).max(Self::FIRST_SWEEP);
+        }
+        too_old
     }
 
-    /// Forgets what is too old, seen from the newest file. To be called when a batch has been chosen: the first listing knows no age.
+    /// Moves the age limit on, seen from the newest file. To be called when a batch has been chosen: the first listing knows no age.
     pub(crate) fn purge(&mut self) {
         let Some(max_age_ms) = self.max_age_ms.filter(|_| !self.by_key.is_empty()) else { return };
         self.threshold_ms = self.newest_ms.saturating_sub(max_age_ms);
-        if self.by_key.len() >= self.sweep_at {
-            let threshold_ms = self.threshold_ms;
-            self.by_key.retain(|_, seen_ms| *seen_ms >= threshold_ms);
-            self.sweep_at = (self.by_key.len() * 2).max(Self::FIRST_SWEEP);
-        }
     }
 
     #[cfg(test)]
@@ -169,27 +196,55 @@ mod tests {
         assert_eq!(next_batch(Some(&Offset::from_json(r#"{"offset":3}"#).unwrap())).unwrap_err().code(), "MALFORMED_OFFSET");
     }
 
+    fn file(url: &str, modified_ms: i64) -> FileStatus {
+        FileStatus { url: url.to_owned(), size: 1, modified_ms }
+    }
+
+    /// Whether a file is to be read when it is all that is listed.
+    fn is_new(seen: &mut SeenFiles, url: &str, modified_ms: i64) -> bool {
+        let mut files = vec![file(url, modified_ms)];
+        seen.sift(&mut files);
+        !files.is_empty()
+    }
+
+    #[test]
+    fn what_the_age_limit_leaves_out_is_counted_and_what_was_read_is_not() {
+        let mut seen = SeenFiles::new(Some(100), false);
+        for ms in 0..2 * SeenFiles::FIRST_SWEEP as i64 {
+            seen.add(&format!("read {ms}"), ms);
+        }
+        seen.add("newest", 1_000_000);
+        seen.purge();
+        // The map is swept here, and once more with nothing listed.
+        let mut files = vec![file("read 5", 5), file("newest", 1_000_000), file("dropped", 999_899), file("young", 999_900), file("gone", 0)];
+        let too_old = seen.sift(&mut files);
+        assert_eq!(too_old, TooOld { files: 2, example: Some("dropped".to_owned()) });
+        assert_eq!(files.iter().map(|file| file.url.as_str()).collect::<Vec<_>>(), ["young"]);
+        assert_eq!(seen.len(), 2);
+        assert_eq!(seen.sift(&mut vec![file("read 5", 5)]).files, 0);
+    }
+
     #[test]
     fn age_is_measured_against_the_newest_file_seen() {
         let mut seen = SeenFiles::new(Some(100), false);
-        assert!(seen.is_new("old", -5_000), "the first listing knows no age");
+        assert!(is_new(&mut seen, "old", -5_000), "the first listing knows no age");
         seen.add("new", 1_000);
         seen.purge();
-        assert!(seen.is_new("late", 900));
-        assert!(!seen.is_new("too late", 899));
-        assert!(!seen.is_new("new", 1_000));
+        assert!(is_new(&mut seen, "late", 900));
+        assert!(!is_new(&mut seen, "too late", 899));
+        assert!(!is_new(&mut seen, "new", 1_000));
         seen.add("newer", 1_200);
         seen.purge();
-        assert!(seen.is_new("new", 1_300), "a forgotten file that was written again is new");
-        assert!(!seen.is_new("new", 1_000));
+        assert!(is_new(&mut seen, "new", 1_300), "a forgotten file that was written again is new");
+        assert!(!is_new(&mut seen, "new", 1_000));
     }
 
     #[test]
     fn names_alone_may_tell_files_apart() {
         let mut seen = SeenFiles::new(None, true);
         seen.add("file:///in/p=1/a.json", 0);
-        assert!(!seen.is_new("file:///in/p=2/a.json", 1));
-        assert!(seen.is_new("file:///in/p=2/b.json", 1));
+        assert!(!is_new(&mut seen, "file:///in/p=2/a.json", 1));
+        assert!(is_new(&mut seen, "file:///in/p=2/b.json", 1));
     }
 
     #[test]
@@ -198,8 +253,9 @@ mod tests {
         for ms in 0..100_000 {
             seen.add(&format!("file:///in/{ms}"), ms);
             seen.purge();
+            seen.sift(&mut Vec::new());
         }
         assert!(seen.len() <= SeenFiles::FIRST_SWEEP, "{}", seen.len());
-        assert!(!seen.is_new("file:///in/99999", 99_999));
+        assert!(!is_new(&mut seen, "file:///in/99999", 99_999));
     }
 }

@@ -47,6 +47,8 @@ struct State {
     /// The next batch of the log.
     next: u64,
     backlog: Backlog,
+    /// Files of the last listing that are not read because of their age.
+    too_old: u64,
     /// Whether the last look found something to read.
     busy: bool,
     /// Files of the newest batches of the log.
@@ -62,6 +64,7 @@ struct State {
 struct Report {
     files: u64,
     bytes: u64,
+    too_old: u64,
     more: bool,
 }
 
@@ -93,6 +96,7 @@ impl FileSource {
             state: tokio::sync::Mutex::new(State {
                 next,
                 backlog: Backlog::new(&options),
+                too_old: 0,
                 busy: false,
                 recent: BTreeMap::new(),
                 uncleaned: 0,
@@ -116,10 +120,15 @@ impl FileSource {
             ));
         }
         let mut files = listing.files;
-        {
-            let seen = self.seen.read();
-            files.retain(|file| seen.is_new(&file.url, file.modified_ms));
+        let too_old = self.seen.write().sift(&mut files);
+        if let Some(file) = too_old.example.filter(|_| state.too_old == 0) {
+            tracing::warn!(
+                files = too_old.files,
+                file,
+                "files are not read because they are older than the newest file by more than 'maxFileAge': set it higher to read them"
+            );
         }
+        state.too_old = too_old.files;
         if !files.is_empty() {
             self.watch.found();
         }
@@ -227,7 +236,7 @@ impl FileSource {
 
     fn show(&self, state: &State, more: bool) {
         let (files, bytes) = state.backlog.waiting();
-        *self.report.lock() = Report { files, bytes, more: more || files > 0 };
+        *self.report.lock() = Report { files, bytes, too_old: state.too_old, more: more || files > 0 };
     }
 }
 
@@ -368,10 +377,15 @@ impl Source for FileSource {
 
     fn metrics(&self) -> BTreeMap<String, String> {
         let report = self.report.lock();
-        BTreeMap::from([
+        let mut metrics = BTreeMap::from([
             ("numFilesOutstanding".to_owned(), report.files.to_string()),
             ("numBytesOutstanding".to_owned(), report.bytes.to_string()),
-        ])
+        ]);
+        // Spark has no such metric: it leaves such files out without a word.
+        if report.too_old > 0 {
+            metrics.insert("numFilesTooOld".to_owned(), report.too_old.to_string());
+        }
+        metrics
     }
 
     async fn stop(&self) {
