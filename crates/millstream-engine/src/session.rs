@@ -30,9 +30,7 @@ use crate::expectation::Expectation;
 use crate::from_datafusion;
 use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, is_streaming, prepare};
-use crate::query::{
-    CheckpointLocation, Launch, Launched, Ownership, QueryListener, QueryRequest, StreamingQuery, committed_in, launch,
-};
+use crate::query::{CheckpointLocation, Launch, Launched, Ownership, QueryListener, QueryRequest, StreamingQuery, committed_in, launch};
 use crate::relation::{Input, StreamRelation, TableRelation};
 use crate::runner::{BatchRunner, LocalRunner};
 use crate::stateful::{Placement, StatefulPlanner};

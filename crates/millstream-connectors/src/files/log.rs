@@ -216,7 +216,8 @@ mod tests {
         seen.add("newest", 1_000_000);
         seen.purge();
         // The map is swept here, and once more with nothing listed.
-        let mut files = vec![file("read 5", 5), file("newest", 1_000_000), file("dropped", 999_899), file("young", 999_900), file("gone", 0)];
+        let mut files =
+            vec![file("read 5", 5), file("newest", 1_000_000), file("dropped", 999_899), file("young", 999_900), file("gone", 0)];
         let too_old = seen.sift(&mut files);
         assert_eq!(too_old, TooOld { files: 2, example: Some("dropped".to_owned()) });
         assert_eq!(files.iter().map(|file| file.url.as_str()).collect::<Vec<_>>(), ["young"]);

@@ -3,6 +3,7 @@
 mod check;
 mod checkpoint;
 mod completions;
+mod faults;
 mod options;
 mod run;
 mod serve;
@@ -84,7 +85,7 @@ struct PipelineArgs {
 #[derive(Debug, Args)]
 struct StorageArgs {
     /// The root of tables and checkpoints: a folder or a URL (s3://, gs://, az://)
-    #[arg(long, env = "MILLSTREAM_STORAGE", default_value = "millstream-data", value_name = "DIR")]
+    #[arg(long, alias = "warehouse", env = "MILLSTREAM_STORAGE", default_value = "millstream-data", value_name = "DIR")]
     storage: String,
 }
 
@@ -102,10 +103,10 @@ const STACK: usize = 256 << 20;
 /// Runs the command and turns its outcome into an exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    faults::report_panics();
     let main = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK).spawn(move || command(cli));
     match main {
-        // A panic has been told by its hook.
-        Ok(main) => main.join().unwrap_or(ExitCode::from(ErrorKind::Internal.exit_code())),
+        Ok(main) => main.join().unwrap_or_else(|panic| fail(&faults::fault(panic.as_ref()))),
         Err(error) => fail(&Error::internal("cannot start a thread").caused_by(error)),
     }
 }

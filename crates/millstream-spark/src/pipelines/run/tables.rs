@@ -18,6 +18,7 @@ use super::relations::options;
 use super::{Checked, Pipeline};
 use crate::pipelines::graph::{Dataset, Flow};
 use crate::pipelines::parser::DatasetKind;
+use crate::sql::{Diagnostic, Diagnostics};
 
 /// The record that something that happens once has happened. The table's own transactions say the same, but they may expire.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,6 +41,26 @@ impl Pipeline {
             }
         }
         failed
+    }
+
+    /// Asks every table whether it takes the columns that its flows write, and changes nothing.
+    pub(super) async fn check_tables(&self, checked: &Checked) -> Result<(), Diagnostics> {
+        let mut faults = Vec::new();
+        for (index, dataset) in self.graph.datasets.iter().enumerate() {
+            let Some(schema) = checked.schemas.get(&index).filter(|_| dataset.kind != DatasetKind::TemporaryView) else { continue };
+            let mode = match dataset.kind {
+                DatasetKind::MaterializedView => OutputMode::Complete,
+                _ => OutputMode::Append,
+            };
+            let asked = async {
+                let sink = self.sink(dataset, mode).await?;
+                sink.prepare(schema, mode).await
+            };
+            if let Err(error) = asked.await {
+                faults.push(Diagnostic::of(&dataset.position, &error.within(format!("table '{}'", dataset.name))));
+            }
+        }
+        if faults.is_empty() { Ok(()) } else { Err(Diagnostics(faults)) }
     }
 
     async fn prepare_table(&self, index: usize, dataset: &Dataset, schema: &SchemaRef, refreshed: bool) -> Result<()> {
