@@ -7,6 +7,7 @@ pub mod custom;
 mod datafusion_error;
 pub mod expectation;
 pub mod inspect;
+pub mod memory;
 pub mod observe;
 pub mod plan;
 pub mod prune;

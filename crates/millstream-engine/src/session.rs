@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::context::SessionContext;
-use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
@@ -28,6 +27,7 @@ use crate::batch_time;
 use crate::check;
 use crate::expectation::Expectation;
 use crate::from_datafusion;
+use crate::memory::SharedMemory;
 use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, is_streaming, prepare};
 use crate::query::{CheckpointLocation, Launch, Launched, Ownership, QueryListener, QueryRequest, StreamingQuery, committed_in, launch};
@@ -44,6 +44,8 @@ pub struct SessionOptions {
     pub batch_size: usize,
     /// Memory for joins and sorts of one session, bytes; beyond it they spill or fail with `OUT_OF_MEMORY`.
     pub memory_limit: usize,
+    /// Memory that the session shares with others, instead of having its own.
+    pub shared_memory: Option<SharedMemory>,
     /// Who writes checkpoints, for messages: host and process.
     pub owner: String,
     /// Batches that a checkpoint keeps (`spark.sql.streaming.minBatchesToRetain`).
@@ -80,6 +82,7 @@ impl Default for SessionOptions {
             parallelism: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             batch_size: 8_192,
             memory_limit: 1 << 30,
+            shared_memory: None,
             owner: format!("process {}", std::process::id()),
             min_batches_to_retain: 100,
             takeover: false,
@@ -137,10 +140,8 @@ impl Session {
         settings.optimizer.enable_dynamic_filter_pushdown = false;
         settings.sql_parser.map_string_types_to_utf8view = false;
         settings.sql_parser.enable_ident_normalization = true;
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_limit)))
-            .build_arc()
-            .map_err(from_datafusion)?;
+        let memory = options.shared_memory.clone().unwrap_or_else(|| SharedMemory::new(options.memory_limit));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory.pool()).build_arc().map_err(from_datafusion)?;
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)

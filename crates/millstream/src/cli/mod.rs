@@ -173,20 +173,24 @@ fn set_up_logging(filter: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Asks for a stop at the first Ctrl-C or SIGTERM, and ends the process at the second.
+/// How long an ordered stop may take.
+const STOP_GRACE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Asks for a stop at the first Ctrl-C or SIGTERM, and ends the process at the second, or when the stop takes too long.
 #[expect(clippy::print_stderr, reason = "the answer to a signal")]
 async fn stop_on_signal(stop: CancellationToken) {
     let Ok(mut terminated) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
-    for first in [true, false] {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminated.recv() => {}
-        }
-        if first {
-            eprintln!("stopping; again to end at once");
-            stop.cancel();
-        } else {
-            std::process::exit(i32::from(millstream_core::ErrorKind::Cancelled.exit_code()));
-        }
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated.recv() => {}
     }
+    eprintln!("stopping; again to end at once");
+    stop.cancel();
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated.recv() => {}
+        // One long computation cannot be interrupted. Ending in its midst loses nothing: whatever was not committed runs again.
+        () = tokio::time::sleep(STOP_GRACE) => eprintln!("a computation does not end: stopping without it"),
+    }
+    std::process::exit(i32::from(millstream_core::ErrorKind::Cancelled.exit_code()));
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use millstream::memory::default_limit;
 use millstream::wiring::{Wiring, owner};
 use millstream_core::{Error, Result};
+use millstream_engine::memory::set_process_limit;
 use millstream_engine::stateful::ACCEPTABLE_CHANGES;
 use millstream_engine::{Session, SessionOptions};
 use millstream_spark::pipelines::{Pipeline, RunOptions};
@@ -78,6 +80,7 @@ pub(super) async fn load(wiring: &Wiring, args: &PipelineArgs, options: SessionO
 /// Runs the pipeline and reports what it did. The error is that of the first flow that failed.
 pub(super) async fn run(args: RunArgs) -> Result<()> {
     let wiring = Wiring::system();
+    set_process_limit(default_limit());
     let mut options = SessionOptions { owner: owner(), takeover: args.takeover, adopt: args.adopt, ..SessionOptions::default() };
     if let Some(parallelism) = args.parallelism {
         options.parallelism = usize::from(parallelism);

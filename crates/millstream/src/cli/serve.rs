@@ -8,10 +8,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use clap::Args;
+use millstream::memory::default_limit;
 use millstream::serve::ServeHost;
 use millstream::wiring::Wiring;
 use millstream_core::options::parse_duration;
 use millstream_core::{Error, ErrorKind, Result};
+use millstream_engine::memory::set_process_limit;
 use millstream_spark::connect::{ServeOptions, Timeouts, serve};
 use millstream_spark::python::PythonOptions;
 use tokio::net::TcpListener;
@@ -45,6 +47,10 @@ pub(super) struct ServeArgs {
     /// Allow an address that others can reach without a certificate and a token
     #[arg(long)]
     insecure: bool,
+
+    /// The most memory that the server takes; requests that need more fail. Four fifths of the machine's by default
+    #[arg(long, env = "MILLSTREAM_MEMORY", value_parser = bytes, value_name = "SIZE")]
+    memory: Option<u64>,
 
     /// How long a session lives without requests, running operations and queries
     #[arg(long, default_value = "1h", value_parser = span, value_name = "TIME")]
@@ -87,7 +93,9 @@ pub(super) async fn run(args: ServeArgs) -> Result<()> {
     let python = PythonOptions { enabled: !args.no_python, executable: args.python, workers: args.python_workers };
     let wiring = Wiring::system();
     wiring.make_folder(&args.warehouse, "--warehouse")?;
-    let host = Arc::new(ServeHost::new(wiring, &args.warehouse, python)?);
+    let memory = args.memory.unwrap_or_else(default_limit);
+    set_process_limit(memory);
+    let host = Arc::new(ServeHost::new(wiring, &args.warehouse, python, memory)?);
     let listener = TcpListener::bind(bind).await.map_err(|error| {
         let message = format!("cannot listen on {bind}: is another server running there?");
         Error::new(ErrorKind::Invalid, "BIND_FAILED", message).caused_by(error)
@@ -143,6 +151,10 @@ async fn check_python(python: &str) -> Result<()> {
 
 fn span(text: &str) -> Result<Duration, String> {
     parse_duration("the time", text).map_err(|error| error.message().to_owned())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes("the size", text).map_err(|error| error.message().to_owned())
 }
 
 fn read(file: &PathBuf) -> Result<Vec<u8>> {
