@@ -11,7 +11,7 @@ use clap::Args;
 use millstream::memory::default_limit;
 use millstream::serve::ServeHost;
 use millstream::wiring::Wiring;
-use millstream_core::options::parse_duration;
+use millstream_core::options::{parse_bytes, parse_duration};
 use millstream_core::{Error, ErrorKind, Result};
 use millstream_engine::memory::set_process_limit;
 use millstream_spark::connect::{ServeOptions, Timeouts, serve};

@@ -172,3 +172,22 @@ async fn history(args: HistoryArgs) -> Result<()> {
     let text = terminal::table_history(&table_history(&wiring.storage(), &place, args.limit).await?);
     finish(std::io::stdout().lock().write_all(text.as_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_looked_for_in_pipelines_and_warehouses() {
+        for (table, expected) in [
+            ("Gold", &["lake/tables/gold", "lake/gold"][..]),
+            ("s.gold", &["lake/tables/s.gold", "lake/s.db/gold"]),
+            ("default.gold", &["lake/tables/default.gold", "lake/gold"]),
+            ("quarantine.f", &["lake/tables/_quarantine_f", "lake/quarantine.db/f"]),
+            ("/a/Path", &["/a/Path"]),
+        ] {
+            let args = TableArgs { table: table.to_owned(), storage: StorageArgs { storage: "lake/".to_owned() } };
+            assert_eq!(args.places(), expected, "{table}");
+        }
+    }
+}

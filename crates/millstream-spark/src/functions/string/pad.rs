@@ -103,3 +103,28 @@ impl Kernel for Repeat {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Settings;
+    use super::super::super::testing::outcome;
+
+    #[test]
+    fn values_beyond_a_gigabyte_are_refused_before_they_are_made() {
+        for (name, arguments) in [
+            ("repeat", "'a';2147483600"),
+            ("repeat", "'abcd';1000000000"),
+            ("space", "2147483600"),
+            ("lpad", "'a';2147483600;'xy'"),
+            ("rpad", "'a';2147483600"),
+            ("array_repeat", "1;2147483600"),
+            ("array_repeat", "'a text of some length';200000000"),
+            ("sequence", "1;2000000000"),
+            ("sequence", "2000000000000;1;-1000"),
+        ] {
+            let found = outcome(name, arguments, &Settings::default());
+            assert_eq!(found, "COLLECTION_SIZE_LIMIT_EXCEEDED.FUNCTION", "{name}({arguments})");
+        }
+        assert_eq!(outcome("repeat", "'ab';2", &Settings::default()), "string abab");
+    }
+}

@@ -407,3 +407,22 @@ async fn a_continuous_run_follows_its_input_until_it_is_stopped() {
     assert!(summary.flows.iter().all(|flow| flow.status == FlowStatus::Stopped && flow.error.is_none()), "{:?}", outcomes(&summary));
     assert_eq!(fixture.once(MEDALLION).await, ["bronze Completed 0->0", "silver Completed 0->0", "gold Unchanged 0->0"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checking_refuses_tables_that_could_not_be_written() {
+    let fixture = Fixture::new();
+    for (text, code, named) in [
+        ("CREATE MATERIALIZED VIEW m AS SELECT count(*) FROM range(3)", "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", "with AS"),
+        (
+            "CREATE STREAMING TABLE odd TBLPROPERTIES ('delta.noSuchProperty' = '1') AS
+               SELECT a FROM STREAM read_files('${in}', format => 'csv', schema => 'a INT')",
+            "DELTA_UNSUPPORTED_TABLE_PROPERTY",
+            "noSuchProperty",
+        ),
+    ] {
+        let error = fixture.pipeline(text).await.unwrap().check().await.unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+        assert!(error.message().starts_with("p.sql:1:") && error.message().contains(named), "{error}");
+    }
+    assert!(!fixture.folder.path().join("storage").exists());
+}
