@@ -173,7 +173,7 @@ mod tests {
                 expected.map(str::to_owned)
             );
         }
-        for bind in ["localhost", ":15002", "localhost:http", "no such host:1"] {
+        for bind in ["localhost", ":15002", "localhost:http"] {
             let error = resolve(bind).await.unwrap_err();
             assert!(error.code() == "INVALID_ARGUMENT" && error.message().contains(bind), "{error}");
         }

@@ -1,5 +1,6 @@
 //! The columns of a query against the columns that its table declares.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -46,23 +47,24 @@ pub(super) fn aligned(plan: LogicalPlan, dataset: &Dataset) -> Result<LogicalPla
     let refuse = |position: &Position, message: String, hint: &str| {
         Err(Diagnostic::new("USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE", "42000", position.clone(), message).with_hint(hint))
     };
+    let declared: HashSet<String> = dataset.columns.iter().map(|column| key(&column.name)).collect();
     for field in query.fields() {
-        if !dataset.columns.iter().any(|column| same(&column.name, field.name())) {
+        if !declared.contains(&key(field.name())) {
             let message = format!("the query has a column '{}' that '{}' does not declare", field.name(), dataset.name);
             return refuse(&dataset.position, message, "declare it, or leave it out of the query");
         }
     }
     let columns = plan.schema().columns();
+    let given: HashMap<String, _> = query.fields().iter().zip(&columns).map(|given| (key(given.0.name()), given)).collect();
     let mut aligned: Vec<Expr> = Vec::with_capacity(dataset.columns.len());
     for declared in &dataset.columns {
-        let found = query.fields().iter().zip(&columns).find(|(field, _)| same(field.name(), &declared.name));
-        match (found, &declared.field) {
+        match (given.get(&key(&declared.name)), &declared.field) {
             (Some((field, _)), Some(wanted)) if !equal_types(field.data_type(), wanted.data_type()) => {
                 let (is, wants) = (simple_name(field.data_type()), simple_name(wanted.data_type()));
                 let message = format!("column '{}' is declared as {wants}, but the query gives {is}", declared.name);
                 return refuse(&declared.position, message, &format!("cast it: CAST({} AS {})", declared.name, wants.to_uppercase()));
             }
-            (Some((_, column)), _) => aligned.push(col(column.clone()).alias(declared.name.clone())),
+            (Some((_, column)), _) => aligned.push(col((*column).clone()).alias(declared.name.clone())),
             (None, Some(wanted)) if dataset.kind == DatasetKind::StreamingTable => {
                 aligned.push(cast(lit(ScalarValue::Null), wanted.data_type().clone()).alias(declared.name.clone()));
             }
@@ -79,15 +81,18 @@ pub(super) fn aligned(plan: LogicalPlan, dataset: &Dataset) -> Result<LogicalPla
 }
 
 fn twice(schema: &Schema) -> Option<(&str, usize)> {
-    let fields = schema.fields();
-    (0..fields.len()).find_map(|i| {
-        let name = fields.get(i)?.name();
-        fields.iter().take(i).any(|known| same(known.name(), name)).then_some((name.as_str(), i))
-    })
+    let mut known = HashSet::new();
+    schema
+        .fields()
+        .iter()
+        .enumerate()
+        .find(|(_, field)| !known.insert(key(field.name())))
+        .map(|(index, field)| (field.name().as_str(), index))
 }
 
-fn same(left: &str, right: &str) -> bool {
-    left.to_lowercase() == right.to_lowercase()
+/// What names that are the same have in common.
+fn key(name: &str) -> String {
+    name.to_lowercase()
 }
 
 /// Whether two types hold the same values: names of elements and nullability aside.
@@ -101,8 +106,9 @@ fn equal_types(left: &DataType, right: &DataType) -> bool {
 /// `CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE` where a column has two types.
 pub(super) fn merged(known: &SchemaRef, more: &SchemaRef, table: &str) -> Result<SchemaRef> {
     let mut fields: Vec<Arc<Field>> = known.fields().iter().cloned().collect();
+    let mut by_name: HashMap<String, Arc<Field>> = fields.iter().map(|field| (key(field.name()), field.clone())).collect();
     for field in more.fields() {
-        match fields.iter().find(|known| same(known.name(), field.name())) {
+        match by_name.get(&key(field.name())) {
             Some(known) if equal_types(known.data_type(), field.data_type()) => {}
             Some(known) => {
                 let message = format!(
@@ -113,7 +119,10 @@ pub(super) fn merged(known: &SchemaRef, more: &SchemaRef, table: &str) -> Result
                 );
                 return Err(Error::new(ErrorKind::SchemaMismatch, "CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE", message).with_sqlstate("42825"));
             }
-            None => fields.push(field.clone()),
+            None => {
+                by_name.insert(key(field.name()), field.clone());
+                fields.push(field.clone());
+            }
         }
     }
     Ok(Arc::new(Schema::new(fields)))
