@@ -12,7 +12,7 @@ impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("in")).unwrap();
-        let rows: String = (0..2_000).map(|number| format!("{number}\n")).collect();
+        let rows: String = (0..20_000).map(|number| format!("{number}\n")).collect();
         std::fs::write(folder.path().join("in/a.csv"), rows).unwrap();
         let sql = "CREATE STREAMING TABLE t AS SELECT a FROM STREAM read_files('${in}', format => 'csv', schema => 'a INT');
                    CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t;";
