@@ -74,14 +74,21 @@ pub(crate) fn next_batch(offset: Option<&Offset>) -> Result<u64> {
     Ok(u64::try_from(last.saturating_add(1)).unwrap_or(0))
 }
 
-/// The files that were read, by a fingerprint of 128 bits of their URL or name, so that a million of them take some 40 MB.
+/// The fingerprint of a file's URL or name.
+type Key = [u64; 2];
+
+type Hashed = BuildHasherDefault<DefaultHasher>;
+
+/// The files that were read, by a fingerprint of 128 bits of their URL or name, so that each takes some 50 bytes whatever its name.
 ///
 /// A file that is older than the newest one by more than the age limit is forgotten and, if it is still there, ignored. Spark walks the
-/// whole map after every batch; here the same files count as forgotten, and are swept out when the map has doubled and they are no longer
-/// listed. So an old file that is not in the map was never read.
+/// whole map after every batch; here the same files count as forgotten, and are swept out, with their memory, when the map has doubled. Those
+/// that are still listed are remembered as read, so that a file which was left out for its age is told from one that was read long ago.
 #[derive(Debug)]
 pub(crate) struct SeenFiles {
-    by_key: HashMap<u128, i64, BuildHasherDefault<DefaultHasher>>,
+    by_key: HashMap<Key, i64, Hashed>,
+    /// Files of the last listing that were read and are too old by now.
+    read_long_ago: HashSet<Key, Hashed>,
     max_age_ms: Option<i64>,
     name_only: bool,
     newest_ms: i64,
@@ -90,21 +97,13 @@ pub(crate) struct SeenFiles {
     sweep_at: usize,
 }
 
-/// Files of a listing that the age limit leaves out.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct TooOld {
-    /// How many.
-    pub(crate) files: u64,
-    /// The URL of one of them.
-    pub(crate) example: Option<String>,
-}
-
 impl SeenFiles {
     const FIRST_SWEEP: usize = 1024;
 
     pub(crate) fn new(max_age_ms: Option<i64>, name_only: bool) -> Self {
         SeenFiles {
             by_key: HashMap::default(),
+            read_long_ago: HashSet::default(),
             max_age_ms,
             name_only,
             newest_ms: i64::MIN,
@@ -113,15 +112,15 @@ impl SeenFiles {
         }
     }
 
-    fn key(&self, url: &str) -> u128 {
+    fn key(&self, url: &str) -> Key {
         let text = if self.name_only { uri::name_of(url) } else { url };
         let hash = |salt: u8| {
             let mut hasher = DefaultHasher::new();
             salt.hash(&mut hasher);
             text.hash(&mut hasher);
-            u128::from(hasher.finish())
+            hasher.finish()
         };
-        hash(0) << 64 | hash(1)
+        [hash(0), hash(1)]
     }
 
     pub(crate) fn add(&mut self, url: &str, modified_ms: i64) {
@@ -134,30 +133,48 @@ impl SeenFiles {
         self.by_key.get(&self.key(url)).is_some_and(|seen_ms| *seen_ms >= self.threshold_ms)
     }
 
-    /// Leaves the files of a full listing that are new and young enough to be read, and gives those that are left out for their age and
-    /// were never read.
-    pub(crate) fn sift(&mut self, files: &mut Vec<FileStatus>) -> TooOld {
-        let mut read = HashSet::<u128, BuildHasherDefault<DefaultHasher>>::default();
-        let mut too_old = TooOld::default();
+    /// Leaves the files of a full listing that are new and young enough to be read, and gives the URLs of those that are left out for their
+    /// age and are not known to have been read.
+    pub(crate) fn sift(&mut self, files: &mut Vec<FileStatus>) -> Vec<String> {
+        let mut read_long_ago = HashSet::default();
+        let mut unread = Vec::new();
         files.retain(|file| {
             if file.modified_ms >= self.threshold_ms {
                 return !self.contains(&file.url);
             }
             let key = self.key(&file.url);
-            if self.by_key.contains_key(&key) {
-                read.insert(key);
+            if self.by_key.contains_key(&key) || self.read_long_ago.contains(&key) {
+                read_long_ago.insert(key);
             } else {
-                too_old.files += 1;
-                too_old.example.get_or_insert_with(|| file.url.clone());
+                unread.push(file.url.clone());
             }
             false
         });
+        self.read_long_ago = read_long_ago;
+        self.sweep();
+        unread
+    }
+
+    /// Takes files that were read before any that is remembered out of those that [`SeenFiles::sift`] gave, by the URLs of the log.
+    pub(crate) fn read_before<'a>(&mut self, unread: &mut Vec<String>, log: impl Iterator<Item = &'a str>) {
+        let mut by_key: HashMap<Key, String, Hashed> = std::mem::take(unread).into_iter().map(|url| (self.key(&url), url)).collect();
+        for url in log {
+            let key = self.key(url);
+            if by_key.remove(&key).is_some() {
+                self.read_long_ago.insert(key);
+            }
+        }
+        unread.extend(by_key.into_values());
+    }
+
+    /// Gives the memory of forgotten files back when the map has doubled.
+    pub(crate) fn sweep(&mut self) {
         if self.by_key.len() >= self.sweep_at {
             let threshold_ms = self.threshold_ms;
-            self.by_key.retain(|key, seen_ms| *seen_ms >= threshold_ms || read.contains(key));
+            self.by_key.retain(|_, seen_ms| *seen_ms >= threshold_ms);
             self.sweep_at = (self.by_key.len() * 2).max(Self::FIRST_SWEEP);
+            self.by_key.shrink_to(self.sweep_at);
         }
-        too_old
     }
 
     /// Moves the age limit on, seen from the newest file. To be called when a batch has been chosen: the first listing knows no age.
@@ -215,14 +232,17 @@ mod tests {
         }
         seen.add("newest", 1_000_000);
         seen.purge();
-        // The map is swept here, and once more with nothing listed.
+        // The map is swept here.
         let mut files =
             vec![file("read 5", 5), file("newest", 1_000_000), file("dropped", 999_899), file("young", 999_900), file("gone", 0)];
         let too_old = seen.sift(&mut files);
         assert_eq!(too_old, TooOld { files: 2, example: Some("dropped".to_owned()) });
         assert_eq!(files.iter().map(|file| file.url.as_str()).collect::<Vec<_>>(), ["young"]);
-        assert_eq!(seen.len(), 2);
-        assert_eq!(seen.sift(&mut vec![file("read 5", 5)]).files, 0);
+        assert_eq!(seen.len(), 1);
+        let mut unread = seen.sift(&mut vec![file("read 5", 5), file("gone", 0), file("dropped", 1)]);
+        seen.read_before(&mut unread, ["newest", "gone"].into_iter());
+        assert_eq!(unread, ["dropped"]);
+        assert_eq!(seen.sift(&mut vec![file("read 5", 5), file("gone", 0)]), [""; 0]);
     }
 
     #[test]

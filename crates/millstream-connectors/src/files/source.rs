@@ -49,6 +49,8 @@ struct State {
     backlog: Backlog,
     /// Files of the last listing that are not read because of their age.
     too_old: u64,
+    /// Whether files that are too old were looked for in the log of earlier runs.
+    log_was_asked: bool,
     /// Whether the last look found something to read.
     busy: bool,
     /// Files of the newest batches of the log.
@@ -82,6 +84,7 @@ impl FileSource {
             seen.add(&entry.path, entry.timestamp);
         }
         seen.purge();
+        seen.sweep();
         if options.file_name_only {
             tracing::warn!("'fileNameOnly' is set: of several files with one name in different directories only the first is read");
         }
@@ -97,6 +100,7 @@ impl FileSource {
                 next,
                 backlog: Backlog::new(&options),
                 too_old: 0,
+                log_was_asked: false,
                 busy: false,
                 recent: BTreeMap::new(),
                 uncleaned: 0,
@@ -120,15 +124,22 @@ impl FileSource {
             ));
         }
         let mut files = listing.files;
-        let too_old = self.seen.write().sift(&mut files);
-        if let Some(file) = too_old.example.filter(|_| state.too_old == 0) {
+        let mut too_old = self.seen.write().sift(&mut files);
+        // What an earlier run read may have been swept out since; from the first listing on, nothing is without having been looked at.
+        if !too_old.is_empty() && !state.log_was_asked {
+            let lines = self.context.log.all(&log::batch_of).await?;
+            let entries = lines.iter().map(|(_, line)| LogEntry::parse(line)).collect::<Result<Vec<_>>>()?;
+            self.seen.write().read_before(&mut too_old, entries.iter().map(|entry| entry.path.as_str()));
+        }
+        state.log_was_asked = true;
+        if let Some(file) = too_old.first().filter(|_| state.too_old == 0) {
             tracing::warn!(
-                files = too_old.files,
+                files = too_old.len(),
                 file,
                 "files are not read because they are older than the newest file by more than 'maxFileAge': set it higher to read them"
             );
         }
-        state.too_old = too_old.files;
+        state.too_old = too_old.len() as u64;
         if !files.is_empty() {
             self.watch.found();
         }

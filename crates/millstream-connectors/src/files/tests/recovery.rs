@@ -179,4 +179,8 @@ async fn files_that_are_too_old_are_counted() {
     assert_eq!(query.batches().await, [["4"]]);
     query.source.latest_offset(query.at.as_ref(), &ReadLimit::AllAvailable).await.unwrap();
     assert_eq!(count(&query.source).as_deref(), Some("1"));
+    let restarted = world.source(&[("maxFileAge", "10 seconds")]).await;
+    restarted.restore(query.at.as_ref()).await.unwrap();
+    restarted.latest_offset(query.at.as_ref(), &ReadLimit::AllAvailable).await.unwrap();
+    assert_eq!(count(&restarted).as_deref(), Some("1"));
 }
