@@ -1,7 +1,7 @@
 //! Running other programs, with errors that say which and where.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The result of a chore; the error is a message for people.
@@ -12,10 +12,10 @@ pub fn fail<T>(message: impl Into<String>) -> Outcome<T> {
     Err(message.into())
 }
 
-/// The root of the workspace.
+/// The root of the workspace that cargo runs this chore for. Clones may share a target directory, and with it one binary of this program.
 pub fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().unwrap_or(manifest).to_owned()
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest.parent().unwrap_or(&manifest).to_owned()
 }
 
 /// Cargo's target directory, as cargo itself decides it.

@@ -110,7 +110,6 @@ impl PruningStatistics for Files<'_> {
         Some(Arc::new(rows))
     }
 
-    #[expect(clippy::mutable_key_type, reason = "the trait's signature")]
     fn contained(&self, _: &Column, _: &HashSet<ScalarValue>) -> Option<BooleanArray> {
         None
     }

@@ -15,7 +15,7 @@ use super::*;
 const AUTHOR: Author = Author { epoch: 3, writer: Uuid::from_u128(0x66d951d5_34e7_4f69_a54f_e3c2e56d586f) };
 
 fn fixture(path: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests-data/spark-4.2").join(path)).unwrap()
+    std::fs::read(Path::new("tests-data/spark-4.2").join(path)).unwrap()
 }
 
 fn offset(text: &str) -> Option<Offset> {

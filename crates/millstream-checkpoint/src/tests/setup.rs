@@ -84,7 +84,7 @@ impl OnDisk {
     /// One with the files of a checkpoint that Spark wrote.
     pub fn of_spark(name: &str) -> OnDisk {
         let on_disk = OnDisk::new();
-        copy(&FilePath::new(env!("CARGO_MANIFEST_DIR")).join("tests-data/spark-4.2").join(name), on_disk.directory.path());
+        copy(&FilePath::new("tests-data/spark-4.2").join(name), on_disk.directory.path());
         on_disk
     }
 

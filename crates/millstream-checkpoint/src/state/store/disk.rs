@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use millstream_core::Result;
 
+use super::Visit;
 #[cfg(feature = "rocksdb")]
 pub(super) use super::rocks::Disk;
 #[cfg(not(feature = "rocksdb"))]
@@ -27,11 +28,11 @@ pub(super) trait DiskTable: Debug + Send {
     fn has(&mut self, key: &[u8], sub: i64) -> Result<bool>;
 
     /// Visits the rows of a key group until the visitor answers `false`.
-    fn scan(&self, group: u16, visit: &mut dyn FnMut(&[u8], i64, &[u8]) -> bool) -> Result<()>;
+    fn scan(&self, group: u16, visit: &mut Visit<'_>) -> Result<()>;
 
     /// Hands over every row whose expiry is at or before `instant`, and removes those for which the answer is `true`. Where the expiry is in
     /// the key, the answer for a row that must stay is never asked for.
-    fn take_expired(&mut self, instant: i64, take: &mut dyn FnMut(&[u8], i64, &[u8]) -> bool) -> Result<()>;
+    fn take_expired(&mut self, instant: i64, take: &mut Visit<'_>) -> Result<()>;
 
     /// Puts and removes rows, all or nothing.
     fn write(&mut self, entries: &mut dyn Iterator<Item = Entry<'_>>) -> Result<()>;

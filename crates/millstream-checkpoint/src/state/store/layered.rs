@@ -11,7 +11,7 @@ use millstream_core::Result;
 
 use super::disk::{Disk, DiskTable, Entry};
 use super::memory::{MemoryStore, OnDisk};
-use super::{ExpiryOf, PerKey, Shape, Store, StoreKind, Stores, Visit};
+use super::{ExpiryOf, PerKey, Shape, Store, StoreKind, Stores, Take, Visit};
 
 /// Rows that memory gives up are written to disk in batches of about so many bytes.
 const WRITE_BYTES: usize = 4 << 20;
@@ -272,7 +272,7 @@ impl Store for LayeredStore {
         Ok(existed)
     }
 
-    fn take_expired(&mut self, instant: i64, take: &mut dyn FnMut(&[u8], i64, &[u8])) -> Result<()> {
+    fn take_expired(&mut self, instant: i64, take: &mut Take<'_>) -> Result<()> {
         if self.shape.expiry == ExpiryOf::Nothing {
             return Ok(());
         }

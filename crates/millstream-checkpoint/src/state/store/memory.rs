@@ -102,12 +102,15 @@ impl Values {
     }
 }
 
+/// The key and the `sub` of a row that may expire.
+type Hint = (Arc<[u8]>, i64);
+
 /// The rows of one key group.
 #[derive(Debug, Default)]
 struct Group {
     rows: HashMap<Arc<[u8]>, Values, KeyHash>,
     /// Where to look for rows that expire. An entry is a hint: the row may be gone, or have another expiry by now.
-    expiries: BTreeMap<i64, Vec<(Arc<[u8]>, i64)>>,
+    expiries: BTreeMap<i64, Vec<Hint>>,
 }
 
 /// The rows of some key groups.

@@ -32,6 +32,9 @@ use layered::LayeredStore;
 /// Takes the key, the number and the value of a row, and says whether to go on.
 pub type Visit<'a> = dyn FnMut(&[u8], i64, &[u8]) -> bool + 'a;
 
+/// Is handed a key, `sub` and a value.
+pub type Take<'a> = dyn FnMut(&[u8], i64, &[u8]) + 'a;
+
 /// Keeps the values of one table of one task. A key has any number of values, told apart by a number (`sub`).
 ///
 /// The cost of every call depends on what it touches or removes, never on how much is kept; `scan` is the exception. A batch asks for many keys at
@@ -73,7 +76,7 @@ pub trait Store: Debug + Send {
     ///
     /// # Errors
     /// Those of the medium.
-    fn take_expired(&mut self, instant: i64, take: &mut dyn FnMut(&[u8], i64, &[u8])) -> Result<()>;
+    fn take_expired(&mut self, instant: i64, take: &mut Take<'_>) -> Result<()>;
 
     /// The earliest expiry there may be; that of a value which is gone counts as well.
     fn first_expiry(&self) -> Option<i64>;

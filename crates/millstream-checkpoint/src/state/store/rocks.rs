@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::directory::WorkingDirectory;
 use super::disk::{DiskTable, Entry};
-use super::{ExpiryOf, PerKey, Shape};
+use super::{ExpiryOf, PerKey, Shape, Visit};
 use crate::state::key::{self, EXPIRY_BYTES, GROUP_BYTES, NEVER};
 
 const TABLE_BYTES: usize = 2;
@@ -244,7 +244,7 @@ impl RocksTable {
     }
 
     /// What expires in one group; returns when the next row does.
-    fn take_group(&self, group: u16, instant: i64, batch: &mut WriteBatch, take: &mut dyn FnMut(&[u8], i64, &[u8]) -> bool) -> Result<i64> {
+    fn take_group(&self, group: u16, instant: i64, batch: &mut WriteBatch, take: &mut Visit<'_>) -> Result<i64> {
         let by_value = self.shape.expiry == ExpiryOf::Value;
         let from = self.group(if by_value { EXPIRIES } else { 0 }, group);
         let mut to = from.clone();
@@ -330,14 +330,14 @@ impl DiskTable for RocksTable {
         Ok(self.disk.db.get_pinned(self.row(key, sub)).map_err(failed)?.is_some())
     }
 
-    fn scan(&self, group: u16, visit: &mut dyn FnMut(&[u8], i64, &[u8]) -> bool) -> Result<()> {
+    fn scan(&self, group: u16, visit: &mut Visit<'_>) -> Result<()> {
         self.range(&self.group(0, group), self.group(0, group + 1), |entry, stored| {
             let (key, sub) = self.parse(entry);
             Ok(visit(key, sub, self.value(key, stored).0))
         })
     }
 
-    fn take_expired(&mut self, instant: i64, take: &mut dyn FnMut(&[u8], i64, &[u8]) -> bool) -> Result<()> {
+    fn take_expired(&mut self, instant: i64, take: &mut Visit<'_>) -> Result<()> {
         let mut batch = WriteBatch::default();
         for (place, group) in self.groups.clone().enumerate() {
             if self.earliest.get(place).is_some_and(|earliest| *earliest <= instant) {

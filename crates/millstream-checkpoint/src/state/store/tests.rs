@@ -42,13 +42,13 @@ impl DiskTable for Shelf {
         Ok(self.0.contains_key(&(key.into(), sub)))
     }
 
-    fn scan(&self, group: u16, visit: &mut dyn FnMut(&[u8], i64, &[u8]) -> bool) -> Result<()> {
+    fn scan(&self, group: u16, visit: &mut Visit<'_>) -> Result<()> {
         let mut rows = self.0.iter().filter(|((key, _), _)| key::group(key) == group);
         rows.all(|((key, sub), (value, _))| visit(key, *sub, value));
         Ok(())
     }
 
-    fn take_expired(&mut self, instant: i64, take: &mut dyn FnMut(&[u8], i64, &[u8]) -> bool) -> Result<()> {
+    fn take_expired(&mut self, instant: i64, take: &mut Visit<'_>) -> Result<()> {
         self.0.retain(|(key, sub), (value, expiry)| *expiry > instant || !take(key, *sub, value));
         Ok(())
     }

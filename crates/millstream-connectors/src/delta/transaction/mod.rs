@@ -30,7 +30,7 @@ use conflict::Winner;
 use rows::{ChangeWriter, Layouts, StagedChange};
 
 /// How often other writers may win before a change gives up.
-const CONFLICTS: u32 = 200;
+const CONFLICTS: u64 = 200;
 
 /// The table that a change begins with.
 #[derive(Debug)]
@@ -285,8 +285,8 @@ impl Sink for ChangeSink {
         let now_ms = self.clock.now_ms();
         let mut files: BTreeMap<(String, Option<String>), Add> =
             self.base.iter().flat_map(|base| &base.files).map(|file| (file.key(), file.clone())).collect();
-        let mut version = self.base.as_ref().map_or(0, |base| base.version + 1);
-        for _ in 0..CONFLICTS {
+        let first = self.base.as_ref().map_or(0, |base| base.version + 1);
+        for version in first..first.saturating_add(CONFLICTS) {
             let removed = self.removed(&files, &staged.adds)?;
             let removes: Vec<Remove> = removed.iter().map(|file| self.removal(file, now_ms)).collect();
             let figures = metrics::Figures::new(&staged, &removed);
@@ -324,7 +324,6 @@ impl Sink for ChangeSink {
                 files.remove(&remove.key());
             }
             files.extend(theirs.adds.iter().map(|add| (add.key(), add.clone())));
-            version += 1;
         }
         Err(Error::new(
             ErrorKind::SinkUnavailable,

@@ -406,11 +406,9 @@ impl SlidingCore {
                     index.due.entry(first).or_default().push(key.clone());
                 }
             }
-            if appends {
-                if let Some(combined) = self.combine(slide, piece, &closing, &fetched)? {
-                    told.extend(combined.encoded.iter().cloned());
-                    self.emit(combined, emit)?;
-                }
+            if appends && let Some(combined) = self.combine(slide, piece, &closing, &fetched)? {
+                told.extend(combined.encoded.iter().cloned());
+                self.emit(combined, emit)?;
             }
         }
         self.slices.expire(instant)?;

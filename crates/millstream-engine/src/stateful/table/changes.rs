@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn a_batch_leaves_the_difference_between_before_and_after() {
         type Step = (&'static str, i64, bool, Option<&'static str>);
-        let cases: [(&[Step], &[(&str, i64, &str)], &[(&str, i64)]); 6] = [
+        type Case = (&'static [Step], &'static [(&'static str, i64, &'static str)], &'static [(&'static str, i64)]);
+        let cases: [Case; 6] = [
             (&[("k", 0, false, Some("a"))], &[("k", 0, "a")], &[]),
             (&[("k", 0, true, Some("a")), ("k", 0, true, Some("b"))], &[("k", 0, "b")], &[]),
             (&[("k", 0, false, Some("a")), ("k", 0, true, None)], &[], &[]),

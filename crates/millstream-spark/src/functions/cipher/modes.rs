@@ -97,7 +97,7 @@ fn tag(aes: &Aes, iv: &[u8; GCM_IV], encrypted: &[u8], known: &[u8]) -> Block {
         }
         hash = multiply(hash ^ u128::from_be_bytes(block), key);
     }
-    let lengths = (known.len() as u128 * 8) << 64 | encrypted.len() as u128 * 8;
+    let lengths = ((known.len() as u128 * 8) << 64) | (encrypted.len() as u128 * 8);
     let mut tag = multiply(hash ^ lengths, key).to_be_bytes();
     let mut first = counter(iv, 1);
     aes.encrypt(&mut first);
@@ -109,11 +109,11 @@ fn tag(aes: &Aes, iv: &[u8; GCM_IV], encrypted: &[u8], known: &[u8]) -> Block {
 fn multiply(left: u128, mut right: u128) -> u128 {
     let mut product = 0;
     for bit in (0..128).rev() {
-        if left >> bit & 1 == 1 {
+        if (left >> bit) & 1 == 1 {
             product ^= right;
         }
         let carry = right & 1;
-        right = right >> 1 ^ carry * (0xe1 << 120);
+        right = (right >> 1) ^ (carry * (0xe1 << 120));
     }
     product
 }
