@@ -27,8 +27,8 @@ pub(super) enum TableCommand {
 /// Which table.
 #[derive(Debug, Args)]
 pub(super) struct TableArgs {
-    /// A table of the pipeline or of a server's warehouse (`--storage` names either), `quarantine.FLOW` for records that a flow could not read, `late.FLOW` for rows that it left out as late, or
-    /// the path or URL of any Delta table
+    /// A table of the pipeline or of a server's warehouse (`--storage` names either), `quarantine.FLOW` for records that a flow could not
+    /// read, `late.FLOW` for rows that it left out as late, or the path or URL of any Delta table
     table: String,
 
     #[command(flatten)]

@@ -59,9 +59,10 @@ fn what_cannot_work_is_refused_with_words_that_help() {
 #[test]
 fn a_reader_that_goes_away_is_no_failure_and_a_full_disk_is() {
     let world = World::new();
-    for arguments in [&RUN[..], &[&RUN[..], &["--json"]].concat(), &["table", "info", "t", "--storage", "lake"], &["options"]] {
+    let json = [&RUN[..], &["--json"][..]].concat();
+    for arguments in [RUN.to_vec(), json, vec!["table", "info", "t", "--storage", "lake"], vec!["options"]] {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let output = world.command(arguments).stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let output = world.command(&arguments).stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), told.contains("OUTPUT_FAILED")), (Some(11), true), "{arguments:?}: {told}");
     }
