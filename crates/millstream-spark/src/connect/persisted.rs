@@ -108,7 +108,7 @@ pub(super) async fn level(session: &Arc<ConnectSession>, relation: &Relation) ->
     let meaning = fingerprint(&session.analyze_as_written(relation).await?);
     let persisted = session.part::<Persisted>();
     let entries = persisted.0.lock();
-    Ok(entries.iter().find(|entry| entry.meaning == meaning).map_or(NONE, |entry| entry.level.clone()))
+    Ok(entries.iter().find(|entry| entry.meaning == meaning).map_or(NONE, |entry| entry.level))
 }
 
 impl Persisted {

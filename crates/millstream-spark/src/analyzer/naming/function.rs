@@ -138,7 +138,7 @@ impl Writer<'_> {
             "try_to_time" => ("try_to_time(to_time(", ", ", "))"),
             "try_make_timestamp_ntz" => ("try_make_timestamp_ntz(make_timestamp_ntz(", ", ", "))"),
             "mode" => return Some(self.mode(left, right)),
-            "to_char" | "to_varchar" => return Some(self.to_char(name, left, right)),
+            "to_char" | "to_varchar" => return Some(self.char_of(name, left, right)),
             "time_bucket" => {
                 let zoned = !matches!(self.names.data_type(right), Some(DataType::Timestamp(_, None)));
                 ("time_bucket(", ", ", if zoned { ", TIMESTAMP '1970-01-01 00:00:00')" } else { ", TIMESTAMP_NTZ '1970-01-01 00:00:00')" })
@@ -192,7 +192,7 @@ impl Writer<'_> {
     }
 
     /// `to_char` is the function that writes values of the type that it is given.
-    fn to_char(&self, name: &str, value: &Expression, format: &Expression) -> String {
+    fn char_of(&self, name: &str, value: &Expression, format: &Expression) -> String {
         let (shown, format_text) = (self.write(value), self.write(format));
         match self.names.data_type(value) {
             Some(DataType::Date32 | DataType::Timestamp(..)) => format!("date_format({shown}, {format_text})"),

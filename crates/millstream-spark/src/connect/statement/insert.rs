@@ -42,9 +42,9 @@ impl Statements<'_> {
         let fixed: Vec<(String, Expression)> =
             insert.partition.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
         let mode = match (insert.replace_where.clone(), insert.overwrite) {
-            (Some(condition), _) => DeltaMode::ReplaceWhere(condition),
+            (Some(condition), _) => DeltaMode::ReplaceWhere(Box::new(condition)),
             (None, false) => DeltaMode::Append,
-            (None, true) => fixed_partition(&fixed).map_or(DeltaMode::Overwrite, DeltaMode::ReplaceWhere),
+            (None, true) => fixed_partition(&fixed).map_or(DeltaMode::Overwrite, |condition| DeltaMode::ReplaceWhere(Box::new(condition))),
         };
         let mut options = options.clone();
         if insert.evolves {

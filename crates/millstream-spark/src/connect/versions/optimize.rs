@@ -86,7 +86,7 @@ pub(in crate::connect) async fn optimize(session: &Session, optimize: &Optimize)
             reads: Reads::Table,
             rearranges: true,
             checked: crate::connect::change::Constraints::features(),
-            options: Options::new().with("targetFileSize", &TARGET_BYTES.to_string()),
+            options: Options::new().with("targetFileSize", TARGET_BYTES.to_string()),
             ..Change::default()
         };
         if let Some(done) = write(session, plan, table.change(change).await?).await? {

@@ -107,7 +107,7 @@ impl PythonProcessor {
         let mut encoder = Some(Encoder::new(&sent)?);
         let width = self.rows.given.len();
         let initial_width = self.initial.as_ref().map(|initial| initial.given.len());
-        let mut encode = move |piece: Option<(bool, Range<usize>)>| {
+        let encode = move |piece: Option<(bool, Range<usize>)>| {
             let Some((is_initial, range)) = piece else {
                 return encoder.take().map_or_else(|| Ok(Vec::new()), Encoder::end);
             };
@@ -119,7 +119,7 @@ impl PythonProcessor {
             };
             encoder.as_mut().map_or_else(|| Ok(Vec::new()), |encoder| encoder.rows(&columns, range.len()))
         };
-        Ok(stream::iter(pieces.into_iter().map(Some).chain([None]).map(move |piece| encode(piece))).boxed())
+        Ok(stream::iter(pieces.into_iter().map(Some).chain([None]).map(encode)).boxed())
     }
 
     fn rows_of(&self, reply: Reply) -> Result<RecordBatch> {

@@ -45,7 +45,7 @@ pub(in crate::connect) enum DeltaMode {
     /// Those of the partitions that get rows go.
     OverwritePartitions,
     /// Those for which a condition holds go; every new row has to satisfy it.
-    ReplaceWhere(Expression),
+    ReplaceWhere(Box<Expression>),
 }
 
 /// A statement that makes or replaces a table.

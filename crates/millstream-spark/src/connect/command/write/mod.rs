@@ -133,7 +133,7 @@ pub(super) async fn run_v2(session: &Session, command: WriteOperationV2) -> Resu
         Mode::OverwritePartitions => table::overwrite_partitions(session, write, &name).await,
         Mode::Overwrite => {
             let mode = match command.overwrite_condition {
-                Some(condition) if !is_true(Some(&condition)) => DeltaMode::ReplaceWhere(condition),
+                Some(condition) if !is_true(Some(&condition)) => DeltaMode::ReplaceWhere(Box::new(condition)),
                 _ => DeltaMode::Overwrite,
             };
             into_table(session, write.analyzed, &name, &By::Name, mode, &write.options).await

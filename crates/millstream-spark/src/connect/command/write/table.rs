@@ -57,7 +57,7 @@ fn mode_of(session: &Session, write: &Write) -> Result<DeltaMode> {
             "A 'replaceWhere' expression and 'partitionOverwriteMode'='dynamic' cannot both be set in the DataFrameWriter options.";
         return Err(Error::invalid("DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE", message).with_sqlstate("42613"));
     }
-    crate::sql::parse::expression(text).map(DeltaMode::ReplaceWhere)
+    crate::sql::parse::expression(text).map(|condition| DeltaMode::ReplaceWhere(Box::new(condition)))
 }
 
 async fn has_log(session: &Session, path: &str) -> Result<bool> {
