@@ -1,7 +1,7 @@
 //! How much memory the process may have, asked before something large is made.
 //!
-//! Joins, sorts and aggregations reserve what they use in DataFusion's pool. Values that functions make do not: a text of a gigabyte is one
-//! call. They ask here, and so does nothing that is small.
+//! Joins, sorts and aggregations reserve what they use in DataFusion's pool. Functions cannot, and a text of a gigabyte is one call: for
+//! large values they ask here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,8 +34,8 @@ fn within(bytes: u64, used: u64, limit: u64) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "{bytes} bytes more do not fit: {used} of the {limit} that the process may have are in use. Make smaller values, or give it more with \
-         --memory"
+        "{bytes} bytes more do not fit: {used} of the {limit} that the process may have are in use. Make smaller values, or give a server \
+         more with --memory"
     );
     Err(Error::new(ErrorKind::Invalid, "OUT_OF_MEMORY", message).with_sqlstate("53200"))
 }

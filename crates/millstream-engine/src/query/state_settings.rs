@@ -30,8 +30,8 @@ impl Default for StateSettings {
 }
 
 impl StateSettings {
-    /// Refuses state in a store that does not exist, and `transformWithState` over the state store that Spark does not run it over, as Spark does, where the session says which one that
-    /// is. A store that was asked for by our own name for it takes everything.
+    /// Refuses state in a store that does not exist, and `transformWithState` over the store that Spark does not run it over, as Spark does,
+    /// where the session says which one that is. A store that was asked for by our own name for it takes everything.
     ///
     /// # Errors
     /// `UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS`, `INVALID_CONF_VALUE`.
