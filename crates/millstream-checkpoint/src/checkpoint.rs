@@ -52,6 +52,8 @@ pub struct CheckpointOptions {
     pub takeover: bool,
     /// Whether to accept that the checkpoint is somewhere else than where it was last used.
     pub adopt: bool,
+    /// The query's id where the checkpoint is new; one of `ids` by default. An existing checkpoint keeps its own.
+    pub new_id: Option<Uuid>,
     /// How to stop a query in this process that holds the checkpoint; without it such a checkpoint is refused.
     pub stop_other: Option<StopOther>,
 }
@@ -68,6 +70,7 @@ impl CheckpointOptions {
             cleanup_delay: Duration::from_secs(10 * 60),
             takeover: false,
             adopt: false,
+            new_id: None,
             stop_other: None,
         }
     }

@@ -37,7 +37,7 @@ pub(crate) async fn identify(objects: &Objects, layout: &Layout, here: &str, opt
         Found::Nothing => {}
     }
     crash::point("metadata.before");
-    let new = Metadata { id: options.ids.next(), location: Some(here.to_owned()) };
+    let new = Metadata { id: options.new_id.unwrap_or_else(|| options.ids.next()), location: Some(here.to_owned()) };
     let created = objects.create(&path, &[metadata::encode(&new)]).await?;
     crash::point("metadata.after");
     match created {

@@ -158,9 +158,15 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}] {}", self.0.code, self.0.message)?;
+        let mut told = self.0.message.clone();
         let mut cause = StdError::source(self);
         while let Some(error) = cause {
-            write!(f, ": {error}")?;
+            let text = error.to_string();
+            // Many errors say their cause themselves.
+            if !told.contains(&text) {
+                write!(f, ": {text}")?;
+                told = text;
+            }
             cause = error.source();
         }
         Ok(())
@@ -184,6 +190,14 @@ mod tests {
         codes.dedup();
         assert_eq!(codes.len(), ErrorKind::ALL.len());
         assert!(!codes.contains(&0) && !codes.contains(&2));
+    }
+
+    #[test]
+    fn a_cause_that_was_told_is_not_told_again() {
+        let io = std::io::Error::other("disk on fire");
+        let inner = Error::new(ErrorKind::StoreUnavailable, "INNER", "cannot write").caused_by(io);
+        let outer = Error::new(ErrorKind::SinkUnavailable, "OUTER", "no commit").caused_by(inner);
+        assert_eq!(outer.to_string(), "[OUTER] no commit: [INNER] cannot write: disk on fire");
     }
 
     #[test]

@@ -185,7 +185,11 @@ fn parse_number(name: &str, value: &str, min: f64, max: f64) -> Result<f64> {
     }
 }
 
-fn parse_bytes(name: &str, value: &str) -> Result<u64> {
+/// Reads a size such as `512k` or `10g`, bytes. `name` is the option to name in the error.
+///
+/// # Errors
+/// `INVALID_OPTION_VALUE` when the text is no positive size.
+pub fn parse_bytes(name: &str, value: &str) -> Result<u64> {
     let text = value.trim().to_ascii_lowercase();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let shift = match text[digits..].trim() {

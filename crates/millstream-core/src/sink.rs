@@ -91,6 +91,20 @@ pub enum Admission {
     AlreadyCommitted,
 }
 
+/// What a sink writes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The sink cannot tell, or it makes no difference.
+    Unknown,
+    /// It is not there: never made, or removed.
+    Missing,
+    /// It is there. One that is removed and made anew has another id.
+    Existing {
+        /// Tells it from every other, wherever it is moved.
+        id: String,
+    },
+}
+
 /// What one task wrote, handed to [`Sink::commit`]. Staged data must be durable when this exists.
 #[derive(Clone, Debug)]
 pub struct Part {
@@ -141,6 +155,11 @@ pub trait Sink: Debug + Send + Sync {
     async fn prepare(&self, schema: &SchemaRef, mode: OutputMode) -> Result<()> {
         let _ = (schema, mode);
         Ok(())
+    }
+
+    /// Whether what the sink writes to exists.
+    async fn target(&self) -> Result<Target> {
+        Ok(Target::Unknown)
     }
 
     /// Whether the batch has to be written. Asked before anything is computed on recovery, and before every commit.

@@ -7,6 +7,7 @@ pub mod custom;
 mod datafusion_error;
 pub mod expectation;
 pub mod inspect;
+pub mod memory;
 pub mod observe;
 pub mod plan;
 pub mod prune;
@@ -22,7 +23,7 @@ pub mod stateful;
 pub use datafusion_error::{from_datafusion, to_datafusion};
 pub use expectation::{Expectation, OnViolation};
 pub use millstream_checkpoint::state::store::StoreKind;
-pub use query::{QueryEvent, QueryListener, QueryRequest, QuerySettings, QueryStatus, StateSettings, StreamingQuery};
+pub use query::{Ownership, QueryEvent, QueryListener, QueryRequest, QuerySettings, QueryStatus, StateSettings, StreamingQuery};
 pub use session::{ActiveQueries, Rows, Session, SessionOptions};
 
 #[cfg(test)]

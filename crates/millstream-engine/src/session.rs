@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::context::SessionContext;
-use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use millstream_checkpoint::CheckpointOptions;
+use millstream_checkpoint::reader::CheckpointReader;
 use millstream_core::registry::{ReadRequest, Registry};
 use millstream_core::sink::{Admission, BatchInfo, Committed, OutputMode, Sink};
 use millstream_core::source::BatchStream;
@@ -27,9 +27,10 @@ use crate::batch_time;
 use crate::check;
 use crate::expectation::Expectation;
 use crate::from_datafusion;
+use crate::memory::SharedMemory;
 use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, is_streaming, prepare};
-use crate::query::{Launch, Launched, QueryListener, QueryRequest, StreamingQuery, launch};
+use crate::query::{CheckpointLocation, Launch, Launched, Ownership, QueryListener, QueryRequest, StreamingQuery, committed_in, launch};
 use crate::relation::{Input, StreamRelation, TableRelation};
 use crate::runner::{BatchRunner, LocalRunner};
 use crate::stateful::{Placement, StatefulPlanner};
@@ -43,6 +44,8 @@ pub struct SessionOptions {
     pub batch_size: usize,
     /// Memory for joins and sorts of one session, bytes; beyond it they spill or fail with `OUT_OF_MEMORY`.
     pub memory_limit: usize,
+    /// Memory that the session shares with others, instead of having its own.
+    pub shared_memory: Option<SharedMemory>,
     /// Who writes checkpoints, for messages: host and process.
     pub owner: String,
     /// Batches that a checkpoint keeps (`spark.sql.streaming.minBatchesToRetain`).
@@ -79,6 +82,7 @@ impl Default for SessionOptions {
             parallelism: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             batch_size: 8_192,
             memory_limit: 1 << 30,
+            shared_memory: None,
             owner: format!("process {}", std::process::id()),
             min_batches_to_retain: 100,
             takeover: false,
@@ -136,10 +140,8 @@ impl Session {
         settings.optimizer.enable_dynamic_filter_pushdown = false;
         settings.sql_parser.map_string_types_to_utf8view = false;
         settings.sql_parser.enable_ident_normalization = true;
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_limit)))
-            .build_arc()
-            .map_err(from_datafusion)?;
+        let memory = options.shared_memory.clone().unwrap_or_else(|| SharedMemory::new(options.memory_limit));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory.pool()).build_arc().map_err(from_datafusion)?;
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
@@ -237,6 +239,19 @@ impl Session {
         active.push(query.clone());
     }
 
+    /// Refuses to make a target anew whose rows are committed in a checkpoint.
+    ///
+    /// # Errors
+    /// `SINK_TABLE_LOST`, and those of the checkpoint's store.
+    pub async fn refuse_lost_target(&self, target: &str, checkpoint: &CheckpointLocation, ownership: &Ownership) -> Result<()> {
+        let CheckpointLocation { store, root, url } = checkpoint.clone();
+        let reader = CheckpointReader::new(store, root, url, self.registry.clock.clone());
+        match reader.last_commit().await? {
+            Some(batch) => Err(ownership.target_lost(target, &committed_in(&checkpoint.url, batch))),
+            None => Ok(()),
+        }
+    }
+
     async fn launch(&self, request: QueryRequest) -> Result<Launched> {
         if !is_streaming(&request.plan)? {
             return Err(Error::invalid(
@@ -272,6 +287,7 @@ impl Session {
             query.stop().await;
         }
         let listeners = self.listeners.lock().clone();
+        let new_id = request.settings.ownership.as_ref().map(|ownership| ownership.query_id);
         let min_batches_to_retain = request.settings.min_batches_to_retain.unwrap_or(self.options.min_batches_to_retain);
         launch(Launch {
             request,
@@ -285,6 +301,7 @@ impl Session {
                 min_batches_to_retain,
                 takeover: self.options.takeover,
                 adopt: self.options.adopt,
+                new_id,
                 ..CheckpointOptions::new(self.registry.clock.clone(), self.registry.ids.clone(), self.options.owner.clone())
             },
         })

@@ -11,6 +11,7 @@
 //! ```
 
 pub mod drill;
+pub mod memory;
 pub mod serve;
 pub mod system;
 pub mod wiring;

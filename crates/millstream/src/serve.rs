@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use millstream_checkpoint::store::{self, Privacy};
 use millstream_connectors::memory::MemoryTables;
 use millstream_core::{Clock, Error, ErrorKind, Ids, Result};
+use millstream_engine::memory::SharedMemory;
 use millstream_engine::query::CheckpointLocation;
 use millstream_engine::runner::LocalRunner;
 use millstream_engine::{ActiveQueries, Session, SessionOptions};
@@ -25,15 +26,18 @@ pub struct ServeHost {
     queries: ActiveQueries,
     warehouse: String,
     python: PythonOptions,
+    memory: SharedMemory,
     address: OnceLock<String>,
 }
 
 impl ServeHost {
-    /// A host whose tables are under `warehouse`, a folder or a URL.
+    /// A host whose tables are under `warehouse`, a folder or a URL, in a process that may have `memory` bytes, 0 for no limit. Half of them
+    /// are for joins, sorts and aggregations of all sessions.
     ///
     /// # Errors
     /// `INVALID_LOCATION`; `INTERNAL_ERROR` when the system gives no threads.
-    pub fn new(wiring: Wiring, warehouse: &str, python: PythonOptions) -> Result<Self> {
+    pub fn new(wiring: Wiring, warehouse: &str, python: PythonOptions, memory: u64) -> Result<Self> {
+        let memory = if memory == 0 { usize::MAX } else { usize::try_from(memory / 2).unwrap_or(usize::MAX) };
         let (_, _, url) = store::open(warehouse, Privacy::Shared, &wiring.stores)?;
         Ok(ServeHost {
             runner: Arc::new(LocalRunner::new(SessionOptions::default().parallelism)?),
@@ -41,6 +45,7 @@ impl ServeHost {
             queries: ActiveQueries::default(),
             warehouse: url.as_str().trim_end_matches('/').to_owned(),
             python,
+            memory: SharedMemory::new(memory),
             address: OnceLock::new(),
         })
     }
@@ -55,7 +60,12 @@ impl ServeHost {
 impl Host for ServeHost {
     fn session(&self) -> Result<Session> {
         let wiring = self.wiring.clone().with_memory(MemoryTables::new());
-        let options = SessionOptions { owner: owner(), queries: self.queries.clone(), ..SessionOptions::default() };
+        let options = SessionOptions {
+            owner: owner(),
+            queries: self.queries.clone(),
+            shared_memory: Some(self.memory.clone()),
+            ..SessionOptions::default()
+        };
         Session::with_runner(wiring.registry(std::io::stdout()), options, self.runner.clone())
     }
 

@@ -122,6 +122,19 @@ impl Wiring {
         Ok(CheckpointLocation { store: (self.decorator.0)(store), root, url })
     }
 
+    /// Makes the folder of a local place, so that one that cannot be made is refused before anything runs; `option` is what named it.
+    ///
+    /// # Errors
+    /// `INVALID_LOCATION`; `STORE_UNAVAILABLE` when it cannot be made.
+    pub fn make_folder(&self, place: &str, option: &str) -> Result<()> {
+        let (_, _, url) = store::open(place, Privacy::Shared, &self.stores)?;
+        let Some(folder) = (url.scheme() == "file").then(|| url.to_file_path().ok()).flatten() else { return Ok(()) };
+        std::fs::create_dir_all(&folder).map_err(|error| {
+            let message = format!("cannot make the folder {}: check {option} and the permissions there", folder.display());
+            Error::new(ErrorKind::StoreUnavailable, "STORE_UNAVAILABLE", message).caused_by(error)
+        })
+    }
+
     /// Every connector of this build. The console sink writes to `console`.
     pub fn registry(&self, console: impl Write + Send + 'static) -> Registry {
         let storage = self.storage();

@@ -130,7 +130,7 @@ fn storable_fields(fields: &Fields, parent: &str) -> Result<Fields> {
         .map(|field| {
             let path = if parent.is_empty() { field.name().clone() } else { format!("{parent}.{}", field.name()) };
             if field.name().contains([' ', ',', ';', '{', '}', '(', ')', '\n', '\t', '=']) {
-                let message = format!("column '{path}' has a character among \" ,;{{}}()\\n\\t=\" in its name: rename it");
+                let message = format!("column '{path}' has a character among \" ,;{{}}()\\n\\t=\" in its name: give it another with AS");
                 return Err(Error::invalid("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", message).with_sqlstate("42K05"));
             }
             if !seen.insert(field.name().to_lowercase()) {

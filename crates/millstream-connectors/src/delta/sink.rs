@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use millstream_core::registry::{SinkProvider, WriteRequest};
-use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink};
+use millstream_core::sink::{Admission, BatchInfo, Committed, Guarantee, OutputMode, Part, PartWriter, Sink, Target};
 use millstream_core::{Clock, Error, ErrorKind, Ids, OptionSpec, Result, crash};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -237,6 +237,12 @@ impl Sink for DeltaSink {
         let mut state = self.state.lock().await;
         self.refresh(&mut state).await?;
         self.planned(&mut state, schema, mode).map(drop)
+    }
+
+    async fn target(&self) -> Result<Target> {
+        let mut state = self.state.lock().await;
+        self.refresh(&mut state).await?;
+        Ok(state.head.as_ref().map_or(Target::Missing, |head| Target::Existing { id: head.metadata.id.clone() }))
     }
 
     async fn admit(&self, batch: &BatchInfo) -> Result<Admission> {

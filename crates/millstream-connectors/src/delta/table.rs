@@ -106,9 +106,16 @@ pub struct TableInfo {
 /// Describes the table at a path or URL, at a version or its newest; `None` when there is no table.
 ///
 /// # Errors
-/// `DELTA_READ_LOG_FAILED` and the store's errors, of kind `SourceUnavailable`.
+/// `DELTA_VERSION_NOT_FOUND`; `DELTA_READ_LOG_FAILED` and the store's errors, of kind `SourceUnavailable`.
 pub async fn table_info(storage: &Storage, path: &str, version: Option<u64>) -> Result<Option<TableInfo>> {
     let log = TableLog::open(storage, path, ErrorKind::SourceUnavailable)?;
+    if let Some(version) = version {
+        match log.files_from(0).await?.iter().map(|file| file.version).max() {
+            None => return Ok(None),
+            Some(newest) if newest < version => return Err(history::no_such_version(&log, version, newest)),
+            Some(_) => {}
+        }
+    }
     let Some(snapshot) = log.snapshot(version).await? else { return Ok(None) };
     let schema = TableSchema::of(&snapshot.metadata, log.kind())?;
     let (mut files, mut bytes, mut rows) = (0_u64, 0_u64, Some(0_u64));

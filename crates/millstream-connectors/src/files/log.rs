@@ -1,11 +1,12 @@
 //! The source's own log and the memory of which files were read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use millstream_core::{Error, ErrorKind, Offset, Result};
 use serde::{Deserialize, Serialize};
 
+use super::listing::FileStatus;
 use super::uri;
 
 /// A line of the log, byte for byte as Spark writes it.
@@ -73,13 +74,24 @@ pub(crate) fn next_batch(offset: Option<&Offset>) -> Result<u64> {
     Ok(u64::try_from(last.saturating_add(1)).unwrap_or(0))
 }
 
+/// The fingerprint of a file's URL or name.
+type Key = [u64; 2];
+
+type Hashed = BuildHasherDefault<DefaultHasher>;
+
+/// URLs of files that are not known to have been read.
+pub(crate) type Unread = HashMap<Key, String, Hashed>;
+
 /// The files that were read, by a fingerprint of 128 bits of their URL or name, so that each takes some 50 bytes whatever its name.
 ///
 /// A file that is older than the newest one by more than the age limit is forgotten and, if it is still there, ignored. Spark walks the
-/// whole map after every batch; here the same files count as forgotten, and are swept out, with their memory, when the map has doubled.
+/// whole map after every batch; here the same files count as forgotten, and are swept out, with their memory, when the map has doubled. Those
+/// that are still listed are remembered as read, so that a file which was left out for its age is told from one that was read long ago.
 #[derive(Debug)]
 pub(crate) struct SeenFiles {
-    by_key: HashMap<[u64; 2], i64, BuildHasherDefault<DefaultHasher>>,
+    by_key: HashMap<Key, i64, Hashed>,
+    /// Files of the last listing that were read and are too old by now.
+    read_long_ago: HashSet<Key, Hashed>,
     max_age_ms: Option<i64>,
     name_only: bool,
     newest_ms: i64,
@@ -94,6 +106,7 @@ impl SeenFiles {
     pub(crate) fn new(max_age_ms: Option<i64>, name_only: bool) -> Self {
         SeenFiles {
             by_key: HashMap::default(),
+            read_long_ago: HashSet::default(),
             max_age_ms,
             name_only,
             newest_ms: i64::MIN,
@@ -102,7 +115,7 @@ impl SeenFiles {
         }
     }
 
-    fn key(&self, url: &str) -> [u64; 2] {
+    fn key(&self, url: &str) -> Key {
         let text = if self.name_only { uri::name_of(url) } else { url };
         let hash = |salt: u8| {
             let mut hasher = DefaultHasher::new();
@@ -123,21 +136,55 @@ impl SeenFiles {
         self.by_key.get(&self.key(url)).is_some_and(|seen_ms| *seen_ms >= self.threshold_ms)
     }
 
-    /// Whether the file is new, and young enough to be read.
-    pub(crate) fn is_new(&self, url: &str, modified_ms: i64) -> bool {
-        modified_ms >= self.threshold_ms && !self.contains(url)
+    /// Leaves the files of a full listing that are new and young enough to be read, and gives the URLs of those that are left out for their
+    /// age and are not known to have been read.
+    pub(crate) fn sift(&mut self, files: &mut Vec<FileStatus>) -> Vec<String> {
+        let mut read_long_ago = HashSet::default();
+        let mut unread = Vec::new();
+        files.retain(|file| {
+            if file.modified_ms >= self.threshold_ms {
+                return !self.contains(&file.url);
+            }
+            let key = self.key(&file.url);
+            if self.by_key.contains_key(&key) || self.read_long_ago.contains(&key) {
+                read_long_ago.insert(key);
+            } else {
+                unread.push(file.url.clone());
+            }
+            false
+        });
+        self.read_long_ago = read_long_ago;
+        self.sweep();
+        unread
     }
 
-    /// Forgets what is too old, seen from the newest file. To be called when a batch has been chosen: the first listing knows no age.
-    pub(crate) fn purge(&mut self) {
-        let Some(max_age_ms) = self.max_age_ms.filter(|_| !self.by_key.is_empty()) else { return };
-        self.threshold_ms = self.newest_ms.saturating_sub(max_age_ms);
+    /// The files that [`SeenFiles::sift`] gave, to be looked up.
+    pub(crate) fn by_key(&self, unread: Vec<String>) -> Unread {
+        unread.into_iter().map(|url| (self.key(&url), url)).collect()
+    }
+
+    /// A file of the log was read before any that is remembered: if it is among those that seemed unread, it goes from them.
+    pub(crate) fn read_before(&mut self, unread: &mut Unread, url: &str) {
+        let key = self.key(url);
+        if unread.remove(&key).is_some() {
+            self.read_long_ago.insert(key);
+        }
+    }
+
+    /// Gives the memory of forgotten files back when the map has doubled.
+    pub(crate) fn sweep(&mut self) {
         if self.by_key.len() >= self.sweep_at {
             let threshold_ms = self.threshold_ms;
             self.by_key.retain(|_, seen_ms| *seen_ms >= threshold_ms);
             self.sweep_at = (self.by_key.len() * 2).max(Self::FIRST_SWEEP);
             self.by_key.shrink_to(self.sweep_at);
         }
+    }
+
+    /// Moves the age limit on, seen from the newest file. To be called when a batch has been chosen: the first listing knows no age.
+    pub(crate) fn purge(&mut self) {
+        let Some(max_age_ms) = self.max_age_ms.filter(|_| !self.by_key.is_empty()) else { return };
+        self.threshold_ms = self.newest_ms.saturating_sub(max_age_ms);
     }
 
     #[cfg(test)]
@@ -176,27 +223,62 @@ mod tests {
         assert_eq!(next_batch(Some(&Offset::from_json(r#"{"offset":3}"#).unwrap())).unwrap_err().code(), "MALFORMED_OFFSET");
     }
 
+    fn file(url: &str, modified_ms: i64) -> FileStatus {
+        FileStatus { url: url.to_owned(), size: 1, modified_ms }
+    }
+
+    /// Whether a file is to be read when it is all that is listed.
+    fn is_new(seen: &mut SeenFiles, url: &str, modified_ms: i64) -> bool {
+        let mut files = vec![file(url, modified_ms)];
+        seen.sift(&mut files);
+        !files.is_empty()
+    }
+
+    #[test]
+    fn what_the_age_limit_leaves_out_is_counted_and_what_was_read_is_not() {
+        let mut seen = SeenFiles::new(Some(100), false);
+        for ms in 0..2 * SeenFiles::FIRST_SWEEP as i64 {
+            seen.add(&format!("read {ms}"), ms);
+        }
+        seen.add("newest", 1_000_000);
+        seen.purge();
+        // The map is swept here.
+        let mut files =
+            vec![file("read 5", 5), file("newest", 1_000_000), file("dropped", 999_899), file("young", 999_900), file("gone", 0)];
+        let too_old = seen.sift(&mut files);
+        assert_eq!(too_old, ["dropped", "gone"]);
+        assert_eq!(files.iter().map(|file| file.url.as_str()).collect::<Vec<_>>(), ["young"]);
+        assert_eq!(seen.len(), 1);
+        let unread = seen.sift(&mut vec![file("read 5", 5), file("gone", 0), file("dropped", 1)]);
+        let mut unread = seen.by_key(unread);
+        for url in ["newest", "gone"] {
+            seen.read_before(&mut unread, url);
+        }
+        assert_eq!(unread.into_values().collect::<Vec<_>>(), ["dropped"]);
+        assert_eq!(seen.sift(&mut vec![file("read 5", 5), file("gone", 0)]), [""; 0]);
+    }
+
     #[test]
     fn age_is_measured_against_the_newest_file_seen() {
         let mut seen = SeenFiles::new(Some(100), false);
-        assert!(seen.is_new("old", -5_000), "the first listing knows no age");
+        assert!(is_new(&mut seen, "old", -5_000), "the first listing knows no age");
         seen.add("new", 1_000);
         seen.purge();
-        assert!(seen.is_new("late", 900));
-        assert!(!seen.is_new("too late", 899));
-        assert!(!seen.is_new("new", 1_000));
+        assert!(is_new(&mut seen, "late", 900));
+        assert!(!is_new(&mut seen, "too late", 899));
+        assert!(!is_new(&mut seen, "new", 1_000));
         seen.add("newer", 1_200);
         seen.purge();
-        assert!(seen.is_new("new", 1_300), "a forgotten file that was written again is new");
-        assert!(!seen.is_new("new", 1_000));
+        assert!(is_new(&mut seen, "new", 1_300), "a forgotten file that was written again is new");
+        assert!(!is_new(&mut seen, "new", 1_000));
     }
 
     #[test]
     fn names_alone_may_tell_files_apart() {
         let mut seen = SeenFiles::new(None, true);
         seen.add("file:///in/p=1/a.json", 0);
-        assert!(!seen.is_new("file:///in/p=2/a.json", 1));
-        assert!(seen.is_new("file:///in/p=2/b.json", 1));
+        assert!(!is_new(&mut seen, "file:///in/p=2/a.json", 1));
+        assert!(is_new(&mut seen, "file:///in/p=2/b.json", 1));
     }
 
     #[test]
@@ -205,9 +287,10 @@ mod tests {
         for ms in 0..100_000 {
             seen.add(&format!("file:///in/{ms}"), ms);
             seen.purge();
+            seen.sift(&mut Vec::new());
         }
         assert!(seen.len() <= SeenFiles::FIRST_SWEEP, "{}", seen.len());
-        assert!(!seen.is_new("file:///in/99999", 99_999));
+        assert!(!is_new(&mut seen, "file:///in/99999", 99_999));
     }
 
     #[test]
@@ -219,11 +302,13 @@ mod tests {
         // The fingerprints of as many files: what is measured is the map.
         seen.by_key.extend((1..FILES).map(|file| ([file.wrapping_mul(0x9e37_79b9_7f4a_7c15), file], 0)));
         seen.purge();
+        seen.sweep();
         assert_eq!((seen.len() as u64, seen.contains(&name)), (FILES, true));
         assert!(seen.bytes() < 500_000_000, "{}", seen.bytes());
         seen.add("newer", 100);
         seen.sweep_at = 0;
         seen.purge();
+        seen.sweep();
         assert_eq!(seen.len(), 1);
         assert!(seen.bytes() < 1_000_000, "{}", seen.bytes());
     }

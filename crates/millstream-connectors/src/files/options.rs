@@ -30,7 +30,7 @@ pub(crate) const SPECS: &[OptionSpec] = &[
         "maxFileAge",
         Some("7d"),
         "Streams: ignore files that are older than the newest file by more than this. Not applied to the first listing, nor when \
-         latestFirst is combined with a limit.",
+         latestFirst is combined with a limit. How many are left out is the metric numFilesTooOld.",
     ),
     flag("fileNameOnly", "false", "Streams: tell files apart by name alone, whatever their directory."),
     OptionSpec {

@@ -47,6 +47,10 @@ struct State {
     /// The next batch of the log.
     next: u64,
     backlog: Backlog,
+    /// Files of the last listing that are not read because of their age.
+    too_old: u64,
+    /// Whether files that are too old were looked for in the log of earlier runs.
+    log_was_asked: bool,
     /// Whether the last look found something to read.
     busy: bool,
     /// Files of the newest batches of the log.
@@ -62,6 +66,7 @@ struct State {
 struct Report {
     files: u64,
     bytes: u64,
+    too_old: u64,
     more: bool,
 }
 
@@ -79,6 +84,7 @@ impl FileSource {
             seen.add(&entry.path, entry.timestamp);
             // Those that are too old go at once: a log has every file that was ever read.
             seen.purge();
+            seen.sweep();
             Ok(())
         };
         context.log.each(&log::batch_of, &mut read_before).await?;
@@ -96,6 +102,8 @@ impl FileSource {
             state: tokio::sync::Mutex::new(State {
                 next,
                 backlog: Backlog::new(&options),
+                too_old: 0,
+                log_was_asked: false,
                 busy: false,
                 recent: BTreeMap::new(),
                 uncleaned: 0,
@@ -119,10 +127,26 @@ impl FileSource {
             ));
         }
         let mut files = listing.files;
-        {
-            let seen = self.seen.read();
-            files.retain(|file| seen.is_new(&file.url, file.modified_ms));
+        let mut too_old = self.seen.write().sift(&mut files);
+        // What an earlier run read may have been swept out since; from the first listing on, nothing is without having been looked at.
+        if !too_old.is_empty() && !state.log_was_asked {
+            let mut unread = self.seen.read().by_key(too_old);
+            let mut read_before = |_, line: &str| {
+                self.seen.write().read_before(&mut unread, &LogEntry::parse(line)?.path);
+                Ok(())
+            };
+            self.context.log.each(&log::batch_of, &mut read_before).await?;
+            too_old = unread.into_values().collect();
         }
+        state.log_was_asked = true;
+        if let Some(file) = too_old.first().filter(|_| state.too_old == 0) {
+            tracing::warn!(
+                files = too_old.len(),
+                file,
+                "files are not read because they are older than the newest file by more than 'maxFileAge': set it higher to read them"
+            );
+        }
+        state.too_old = too_old.len() as u64;
         if !files.is_empty() {
             self.watch.found();
         }
@@ -230,7 +254,7 @@ impl FileSource {
 
     fn show(&self, state: &State, more: bool) {
         let (files, bytes) = state.backlog.waiting();
-        *self.report.lock() = Report { files, bytes, more: more || files > 0 };
+        *self.report.lock() = Report { files, bytes, too_old: state.too_old, more: more || files > 0 };
     }
 }
 
@@ -371,10 +395,15 @@ impl Source for FileSource {
 
     fn metrics(&self) -> BTreeMap<String, String> {
         let report = self.report.lock();
-        BTreeMap::from([
+        let mut metrics = BTreeMap::from([
             ("numFilesOutstanding".to_owned(), report.files.to_string()),
             ("numBytesOutstanding".to_owned(), report.bytes.to_string()),
-        ])
+        ]);
+        // Spark has no such metric: it leaves such files out without a word.
+        if report.too_old > 0 {
+            metrics.insert("numFilesTooOld".to_owned(), report.too_old.to_string());
+        }
+        metrics
     }
 
     async fn stop(&self) {

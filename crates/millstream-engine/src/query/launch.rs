@@ -11,7 +11,7 @@ use datafusion::execution::{SessionState, TaskContext};
 use millstream_checkpoint::state::store::{StoreKind, StoreOptions, Stores};
 use millstream_checkpoint::{Checkpoint, CheckpointOptions, facts};
 use millstream_core::recovery::{self, Resume};
-use millstream_core::sink::Sink;
+use millstream_core::sink::{Admission, BatchInfo, Sink, Target};
 use millstream_core::{Clock, Error, ErrorKind, Ids, Result};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -22,8 +22,9 @@ use super::advice;
 use super::batch::BatchRun;
 use super::batch_loop::BatchLoop;
 use super::event_time::EventTimeFacts;
+use super::ownership::committed_in;
 use super::state_settings::StateSettings;
-use super::{Lifecycle, QueryEvent, QueryListener, QueryRequest, QueryStatus, Shared, StreamingQuery};
+use super::{Lifecycle, Ownership, QueryEvent, QueryListener, QueryRequest, QueryStatus, Shared, StreamingQuery};
 use crate::observe::Observed;
 use crate::plan::{Preparation, PreparedPlan, prepare};
 use crate::runner::BatchRunner;
@@ -285,7 +286,33 @@ async fn open(
     for text in &advice {
         tracing::warn!(query, advice = text, "the query may not do what was meant");
     }
+    if let Some(batch) = committed
+        && request.sink.target().await? == Target::Missing
+    {
+        match &request.settings.ownership {
+            Some(ownership) => return Err(ownership.target_lost(&request.sink.description(), &committed_in(checkpoint.url(), batch))),
+            // As in Spark, the query goes on with a new target.
+            None => tracing::warn!(
+                sink = request.sink.description(),
+                checkpoint = %checkpoint.url(),
+                batch,
+                "what the query wrote is gone; it goes on with a new target, which will hold only what comes from now on"
+            ),
+        }
+    }
     request.sink.prepare(&plan.schema, request.mode).await?;
+    if let (Resume::Fresh, Some(ownership)) = (&resume, &request.settings.ownership) {
+        let first = BatchInfo {
+            query_id: checkpoint.query_id(),
+            batch_id: 0,
+            mode: request.mode,
+            schema: plan.schema.clone(),
+            timestamp_ms: clock.now_ms(),
+        };
+        if request.sink.admit(&first).await? == Admission::AlreadyCommitted {
+            return Err(ownership.checkpoint_lost(&request.sink.description(), checkpoint.url()));
+        }
+    }
     Ok(Opened { plan, resume, state, event_time, changes, advice })
 }
 
@@ -343,6 +370,8 @@ pub struct QuerySettings {
     /// Whether the watermarks of single nodes go on where an earlier run left them. In Spark they start from 0, so that after a restart every
     /// one of several streams has to have rows before time goes on.
     pub restore_watermarks: bool,
+    /// That only this query writes its target: what was lost is refused instead of written anew, as Spark does.
+    pub ownership: Option<Ownership>,
     /// What happens when the query means something else than the one that made the checkpoint.
     pub changes: ChangePolicy,
     /// How an observation is written into progress; an object of its metrics as texts by default.
@@ -370,6 +399,7 @@ impl Default for QuerySettings {
             late_rows: None,
             idle_timeout_ms: None,
             restore_watermarks: false,
+            ownership: None,
             changes: ChangePolicy::default(),
             observation_json: metrics_as_texts,
         }

@@ -6,6 +6,7 @@ mod batch_loop;
 mod discard;
 mod event_time;
 mod launch;
+mod ownership;
 mod quarantine;
 mod report;
 mod side_table;
@@ -34,6 +35,8 @@ use crate::expectation::Expectation;
 pub(crate) use event_time::EventTimeFacts;
 pub use launch::QuerySettings;
 pub(crate) use launch::{FINGERPRINT, Launch, Launched, launch};
+pub use ownership::Ownership;
+pub(crate) use ownership::committed_in;
 pub use state_settings::StateSettings;
 
 /// A query that takes so long to stop says where it is: its disk may be stuck, or a function of the user.

@@ -30,19 +30,30 @@ impl Default for StateSettings {
 }
 
 impl StateSettings {
-    /// Refuses `transformWithState` over the state store that Spark does not run it over, as Spark does, where the session says which one that
-    /// is. A store that was asked for by our own name for it takes everything.
+    /// Refuses state in a store that does not exist, and `transformWithState` over the store that Spark does not run it over, as Spark does,
+    /// where the session says which one that is. A store that was asked for by our own name for it takes everything.
     ///
     /// # Errors
-    /// `UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS`.
+    /// `UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS`, `INVALID_CONF_VALUE`.
     pub(super) fn check_operators<'a>(
         &self,
         session: &BTreeMap<String, String>,
         conf: &BTreeMap<String, String>,
-        mut operators: impl Iterator<Item = &'a str>,
+        operators: impl Iterator<Item = &'a str>,
     ) -> Result<()> {
         let Some(class) = session.get(PROVIDER).and(conf.get(PROVIDER)).filter(|class| !class.contains("RocksDB")) else { return Ok(()) };
-        if self.store.is_some() || !operators.any(|name| name.starts_with("transformWithState")) {
+        if self.store.is_some() {
+            return Ok(());
+        }
+        let mut operators = operators.peekable();
+        if !class.ends_with("HDFSBackedStateStoreProvider") && operators.peek().is_some() {
+            let message = format!(
+                "{PROVIDER} is '{class}', and there is no such state store: set it to the HDFSBackedStateStoreProvider or the \
+                 RocksDBStateStoreProvider of org.apache.spark.sql.execution.streaming.state"
+            );
+            return Err(Error::invalid("INVALID_CONF_VALUE", message).with_sqlstate("22022"));
+        }
+        if !operators.any(|name| name.starts_with("transformWithState")) {
             return Ok(());
         }
         let class = class.rsplit('.').next().unwrap_or(class);
@@ -84,6 +95,21 @@ mod tests {
             let code = checked.err().map(|error| error.code().to_owned());
             let expected = refused.then(|| "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS".to_owned());
             assert_eq!(code, expected, "{store:?} {session:?} {conf:?} {operator}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_does_not_exist_is_refused_where_there_is_state() {
+        let conf = |name: &str| BTreeMap::from([(PROVIDER.to_owned(), name.to_owned())]);
+        let spark = "org.apache.spark.sql.execution.streaming.state.";
+        for (class, operators, refused) in [
+            ("com.example.NoSuchProvider".to_owned(), &["dedupe"][..], true),
+            ("com.example.NoSuchProvider".to_owned(), &[], false),
+            (format!("{spark}HDFSBackedStateStoreProvider"), &["dedupe"], false),
+            (format!("{spark}RocksDBStateStoreProvider"), &["dedupe"], false),
+        ] {
+            let checked = StateSettings::default().check_operators(&conf(&class), &conf(&class), operators.iter().copied());
+            assert_eq!(checked.err().map(|error| error.code().to_owned()), refused.then(|| "INVALID_CONF_VALUE".to_owned()), "{class}");
         }
     }
 

@@ -29,6 +29,9 @@ pub(crate) type Aspects = BTreeMap<String, String>;
 /// Aspects that may change without a change of meaning of what is in state.
 const COMPATIBLE: [&str; 3] = ["delay", "filters", "limit"];
 
+/// The changes of meaning that can be accepted by name, and the word for all of them.
+pub const ACCEPTABLE_CHANGES: [&str; 8] = ["window", "keys", "aggregates", "session", "join", "event-time", "output-mode", "all"];
+
 /// A query with state or event time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fingerprint {

@@ -64,6 +64,17 @@ impl From<Analyzed> for Node {
     }
 }
 
+/// The most relations of one plan.
+const RELATIONS: usize = 20_000;
+
+fn too_many_relations() -> Error {
+    let message = format!(
+        "the plan has more than {RELATIONS} relations once its views and common table expressions are put in place: each place that reads one \
+         counts. Store what is read often as a table, or read it less often"
+    );
+    Error::invalid("QUERY_TOO_LARGE", message).with_sqlstate("54001")
+}
+
 /// What an analysis has to know before it can go on.
 pub(super) enum Question {
     /// The rows of a plan.
@@ -87,6 +98,8 @@ pub(super) struct Analyzer<'a> {
     /// What `WithRelations` around the current relation lists, innermost last: subqueries are found here by their plan ids.
     references: RefCell<Vec<Relation>>,
     depth: Cell<usize>,
+    /// Relations analyzed so far, those of views and common table expressions once for each place that reads them.
+    relations: Cell<usize>,
     /// What this analysis asked for before, in the order in which it asks.
     answers: &'a [Answer],
     asked: Cell<usize>,
@@ -110,6 +123,7 @@ impl<'a> Analyzer<'a> {
             state,
             references: RefCell::default(),
             depth: Cell::new(0),
+            relations: Cell::new(0),
             answers,
             asked: Cell::new(0),
             question: RefCell::default(),
@@ -168,6 +182,10 @@ impl<'a> Analyzer<'a> {
     pub(super) fn relation(&self, relation: &Relation, outer: Option<&Scope<'_>>) -> Result<Node> {
         if self.depth.get() > DEPTH {
             return Err(too_deep());
+        }
+        self.relations.set(self.relations.get() + 1);
+        if self.relations.get() > RELATIONS {
+            return Err(too_many_relations());
         }
         self.depth.set(self.depth.get() + 1);
         let node = stacker::maybe_grow(256 * 1024, 4 * 1024 * 1024, || self.kind(relation, outer));

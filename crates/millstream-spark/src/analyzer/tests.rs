@@ -503,3 +503,16 @@ async fn references_are_found_by_name_and_plans_may_be_deep() {
     }
     assert_eq!(analyzed(&deeper).await.unwrap_err().code(), "FAILED_TO_PARSE_TOO_COMPLEX");
 }
+
+#[tokio::test]
+async fn common_tables_that_double_at_every_step_are_refused() {
+    let step = |n: usize| format!("t{} AS (SELECT a.k FROM t{n} a JOIN t{n} b ON a.k = b.k)", n + 1);
+    let query = |steps: usize| {
+        let steps: Vec<String> = (0..steps).map(step).collect();
+        let text = format!("WITH t0 AS (SELECT k FROM events), {} SELECT k FROM t{}", steps.join(", "), steps.len());
+        crate::sql::parse::relation(&text, &Default::default(), &[]).unwrap()
+    };
+    assert!(analyzed(&query(8)).await.is_ok());
+    let error = analyzed(&query(40)).await.unwrap_err();
+    assert_eq!((error.code(), error.sqlstate()), ("QUERY_TOO_LARGE", Some("54001")));
+}

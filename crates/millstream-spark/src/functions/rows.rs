@@ -100,6 +100,7 @@ impl Rows {
             if !valid {
                 buffer.truncate(start);
             }
+            check_value(buffer.len() - start)?;
             ends.push(buffer.len(), valid)?;
         }
         let (offsets, nulls) = ends.finish();
@@ -120,6 +121,7 @@ impl Rows {
             if !valid {
                 buffer.truncate(start);
             }
+            check_value(buffer.len() - start)?;
             ends.push(buffer.len(), valid)?;
         }
         let (offsets, nulls) = ends.finish();
@@ -301,15 +303,45 @@ pub(crate) fn internal(error: arrow::error::ArrowError) -> Error {
     Error::internal("the result of a function cannot be made").caused_by(error)
 }
 
-/// Refuses values that would take more than a batch of a column can hold.
+/// The most bytes of one value that a function makes. Spark's is twice as much, of characters.
+const MOST_OF_A_VALUE: usize = 1 << 30;
+
+/// From how many bytes on a value asks for room in memory.
+const LARGE: usize = 32 << 20;
+
+/// Refuses a value, before it is made, that would take more than one value may, than a batch of a column can hold, or than there is memory.
 ///
 /// # Errors
-/// `COLLECTION_SIZE_LIMIT_EXCEEDED.FUNCTION`.
+/// `COLLECTION_SIZE_LIMIT_EXCEEDED.FUNCTION`, `OUT_OF_MEMORY`.
 pub(crate) fn check_room(used: usize, more: usize) -> Result<()> {
+    check_value(more)?;
     match used.checked_add(more) {
         Some(total) if i32::try_from(total).is_ok() => Ok(()),
         _ => Err(too_large()),
     }
+}
+
+/// Refuses a value of that many bytes, before it is made, that would take more than one value may or than there is memory.
+///
+/// # Errors
+/// `COLLECTION_SIZE_LIMIT_EXCEEDED.FUNCTION`, `OUT_OF_MEMORY`.
+pub(crate) fn check_value(bytes: usize) -> Result<()> {
+    if bytes > MOST_OF_A_VALUE {
+        let message = format!("a function would make a value of {bytes} bytes: one value may have at most {MOST_OF_A_VALUE}");
+        return Err(Error::invalid("COLLECTION_SIZE_LIMIT_EXCEEDED.FUNCTION", message).with_sqlstate("54000"));
+    }
+    if bytes >= LARGE {
+        millstream_engine::memory::admit(bytes as u64)?;
+    }
+    Ok(())
+}
+
+/// Refuses the values of a whole batch for which there is no memory, before they are made.
+///
+/// # Errors
+/// `OUT_OF_MEMORY`.
+pub(crate) fn check_values(bytes: usize) -> Result<()> {
+    if bytes >= LARGE { millstream_engine::memory::admit(bytes as u64) } else { Ok(()) }
 }
 
 /// Something made from an argument, such as a compiled pattern, kept while the argument stays the same.

@@ -1,10 +1,12 @@
 //! `millstream completions`: scripts that complete the command line.
 
+use std::io::Write;
+
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 use millstream_core::Result;
 
-use super::Cli;
+use super::{Cli, finish};
 
 /// Arguments of `millstream completions`.
 #[derive(Debug, Args)]
@@ -15,6 +17,7 @@ pub(super) struct CompletionsArgs {
 
 /// Prints the script on standard output.
 pub(super) fn run(args: CompletionsArgs) -> Result<()> {
-    clap_complete::generate(args.shell, &mut Cli::command(), "millstream", &mut std::io::stdout());
-    Ok(())
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "millstream", &mut script);
+    finish(std::io::stdout().lock().write_all(&script))
 }

@@ -3,6 +3,7 @@
 mod check;
 mod checkpoint;
 mod completions;
+mod faults;
 mod options;
 mod run;
 mod serve;
@@ -84,7 +85,7 @@ struct PipelineArgs {
 #[derive(Debug, Args)]
 struct StorageArgs {
     /// The root of tables and checkpoints: a folder or a URL (s3://, gs://, az://)
-    #[arg(long, env = "MILLSTREAM_STORAGE", default_value = "millstream-data", value_name = "DIR")]
+    #[arg(long, alias = "warehouse", env = "MILLSTREAM_STORAGE", default_value = "millstream-data", value_name = "DIR")]
     storage: String,
 }
 
@@ -102,10 +103,10 @@ const STACK: usize = 256 << 20;
 /// Runs the command and turns its outcome into an exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    faults::report_panics();
     let main = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK).spawn(move || command(cli));
     match main {
-        // A panic has been told by its hook.
-        Ok(main) => main.join().unwrap_or(ExitCode::from(ErrorKind::Internal.exit_code())),
+        Ok(main) => main.join().unwrap_or_else(|panic| fail(&faults::fault(panic.as_ref()))),
         Err(error) => fail(&Error::internal("cannot start a thread").caused_by(error)),
     }
 }
@@ -172,20 +173,24 @@ fn set_up_logging(filter: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Asks for a stop at the first Ctrl-C or SIGTERM, and ends the process at the second.
+/// How long an ordered stop may take.
+const STOP_GRACE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Asks for a stop at the first Ctrl-C or SIGTERM, and ends the process at the second, or when the stop takes too long.
 #[expect(clippy::print_stderr, reason = "the answer to a signal")]
 async fn stop_on_signal(stop: CancellationToken) {
     let Ok(mut terminated) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
-    for first in [true, false] {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminated.recv() => {}
-        }
-        if first {
-            eprintln!("stopping; again to end at once");
-            stop.cancel();
-        } else {
-            std::process::exit(i32::from(millstream_core::ErrorKind::Cancelled.exit_code()));
-        }
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated.recv() => {}
     }
+    eprintln!("stopping; again to end at once");
+    stop.cancel();
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated.recv() => {}
+        // One long computation cannot be interrupted. Ending in its midst loses nothing: whatever was not committed runs again.
+        () = tokio::time::sleep(STOP_GRACE) => eprintln!("a computation does not end: stopping without it"),
+    }
+    std::process::exit(i32::from(millstream_core::ErrorKind::Cancelled.exit_code()));
 }

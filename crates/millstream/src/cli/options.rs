@@ -24,7 +24,7 @@ pub(super) fn run(args: &OptionsArgs) -> Result<()> {
     {
         registry.sink(format)?;
     }
-    let mut text = String::from("# Options\n\nWritten by `cargo xtask gen` from the specifications in the code.\n");
+    let mut text = String::from("# Options\n\nOptions of queries, sources and sinks, as `millstream options` prints them.\n");
     if args.format.is_none() {
         text.push_str(QUERY);
         table(&mut text, QUERY_OPTIONS);

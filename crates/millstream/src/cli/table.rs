@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::{Args, Subcommand, ValueEnum};
 use millstream::wiring::Wiring;
-use millstream_connectors::delta::{table_history, table_info};
+use millstream_connectors::delta::{TableInfo, table_history, table_info};
 use millstream_core::registry::ReadRequest;
 use millstream_core::{Error, Options, Result};
 use millstream_engine::{Session, SessionOptions};
@@ -26,8 +26,8 @@ pub(super) enum TableCommand {
 /// Which table.
 #[derive(Debug, Args)]
 pub(super) struct TableArgs {
-    /// A table of the pipeline, `quarantine.FLOW` for records that a flow could not read, `late.FLOW` for rows that it left out as late, or
-    /// the path or URL of any Delta table
+    /// A table of the pipeline or of a server's warehouse (`--storage` names either), `quarantine.FLOW` for records that a flow could not
+    /// read, `late.FLOW` for rows that it left out as late, or the path or URL of any Delta table
     table: String,
 
     #[command(flatten)]
@@ -81,19 +81,33 @@ enum Format {
 }
 
 impl TableArgs {
-    fn location(&self) -> String {
+    /// Where the table may be: below the storage of a pipeline, or in the warehouse of a server.
+    fn places(&self) -> Vec<String> {
         if self.table.contains('/') {
-            return self.table.clone();
+            return vec![self.table.clone()];
         }
+        let root = self.storage.storage.trim_end_matches('/');
         let name = self.table.to_lowercase();
         let beside = ["quarantine", "late"].into_iter().find_map(|kind| Some((kind, name.strip_prefix(kind)?.strip_prefix('.')?)));
         let folder = beside.map_or_else(|| name.clone(), |(kind, flow)| format!("_{kind}_{flow}"));
-        format!("{}/tables/{folder}", self.storage.storage.trim_end_matches('/'))
+        let served = match name.split_once('.') {
+            Some(("default", table)) => format!("{root}/{table}"),
+            Some((schema, table)) => format!("{root}/{schema}.db/{table}"),
+            None => format!("{root}/{name}"),
+        };
+        vec![format!("{root}/tables/{folder}"), served]
     }
 
-    fn missing(&self) -> Error {
-        Error::invalid("TABLE_OR_VIEW_NOT_FOUND", format!("there is no table '{}' at {}", self.table, self.location()))
-            .with_sqlstate("42P01")
+    /// The first of its places that has a table of that version.
+    async fn find(&self, wiring: &Wiring, version: Option<u64>) -> Result<(String, TableInfo)> {
+        let places = self.places();
+        for place in &places {
+            if let Some(info) = table_info(&wiring.storage(), place, version).await? {
+                return Ok((place.clone(), info));
+            }
+        }
+        let message = format!("there is no table '{}' at {}: check the name and --storage", self.table, places.join(" or "));
+        Err(Error::invalid("TABLE_OR_VIEW_NOT_FOUND", message).with_sqlstate("42P01"))
     }
 }
 
@@ -113,45 +127,65 @@ async fn show(args: ShowArgs) -> Result<()> {
     if let Some(version) = args.version {
         options.set("versionAsOf", version.to_string());
     }
-    let request = ReadRequest { schema: None, paths: vec![args.table.location()], options };
-    if table_info(&wiring.storage(), &args.table.location(), args.version).await?.is_none() {
-        return Err(args.table.missing());
-    }
+    let (place, _) = args.table.find(&wiring, args.version).await?;
+    let request = ReadRequest { schema: None, paths: vec![place], options };
     let relation = session.table_relation("delta", request).await?;
     let condition = args.r#where.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
     let order = args.order_by.map(|columns| format!(" ORDER BY {columns}")).unwrap_or_default();
     let text = format!("SELECT * FROM shown{condition}{order} LIMIT {}", args.limit);
     let plan = millstream_spark::sql::plan_over(&session, "shown", relation, &text).await?;
     let (schema, rows) = session.collect(plan).await?;
-    let mut out = std::io::stdout().lock();
-    let written = match args.format {
-        Format::Table => terminal::rows(&schema, &rows)?.and_then_write(&mut out),
+    // Laid out before anything is written: writers of rows hide what went wrong with the output.
+    let mut text = Vec::new();
+    let laid_out = match args.format {
+        Format::Table => terminal::rows(&schema, &rows)?
+            .and_then_write(&mut text)
+            .map_err(|error| arrow::error::ArrowError::from_external_error(error.into())),
         Format::Json => {
-            let mut writer = arrow::json::LineDelimitedWriter::new(&mut out);
-            let written = rows.iter().try_for_each(|rows| writer.write(rows)).and_then(|()| writer.finish());
-            written.map_err(std::io::Error::other)
+            let mut writer = arrow::json::LineDelimitedWriter::new(&mut text);
+            rows.iter().try_for_each(|rows| writer.write(rows)).and_then(|()| writer.finish())
         }
         Format::Csv => {
-            let mut writer = arrow::csv::Writer::new(&mut out);
-            rows.iter().try_for_each(|rows| writer.write(rows)).map_err(std::io::Error::other)
+            let mut writer = arrow::csv::Writer::new(&mut text);
+            rows.iter().try_for_each(|rows| writer.write(rows))
         }
     };
-    finish(written)
+    laid_out.map_err(|error| {
+        let message = "the rows cannot be printed in this format: try --format json, or leave columns out";
+        Error::invalid("UNSUPPORTED_FEATURE", message).caused_by(error)
+    })?;
+    finish(std::io::stdout().lock().write_all(&text))
 }
 
 async fn info(args: TableArgs) -> Result<()> {
     let wiring = Wiring::system();
-    let Some(info) = table_info(&wiring.storage(), &args.location(), None).await? else { return Err(args.missing()) };
+    let (_, info) = args.find(&wiring, None).await?;
     let text = terminal::table_info(&info);
     finish(std::io::stdout().lock().write_all(text.as_bytes()))
 }
 
 async fn history(args: HistoryArgs) -> Result<()> {
     let wiring = Wiring::system();
-    let location = args.table.location();
-    if table_info(&wiring.storage(), &location, None).await?.is_none() {
-        return Err(args.table.missing());
-    }
-    let text = terminal::table_history(&table_history(&wiring.storage(), &location, args.limit).await?);
+    let (place, _) = args.table.find(&wiring, None).await?;
+    let text = terminal::table_history(&table_history(&wiring.storage(), &place, args.limit).await?);
     finish(std::io::stdout().lock().write_all(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_looked_for_in_pipelines_and_warehouses() {
+        for (table, expected) in [
+            ("Gold", &["lake/tables/gold", "lake/gold"][..]),
+            ("s.gold", &["lake/tables/s.gold", "lake/s.db/gold"]),
+            ("default.gold", &["lake/tables/default.gold", "lake/gold"]),
+            ("quarantine.f", &["lake/tables/_quarantine_f", "lake/quarantine.db/f"]),
+            ("/a/Path", &["/a/Path"]),
+        ] {
+            let args = TableArgs { table: table.to_owned(), storage: StorageArgs { storage: "lake/".to_owned() } };
+            assert_eq!(args.places(), expected, "{table}");
+        }
+    }
 }

@@ -79,26 +79,22 @@ impl Reporter for Bars {
         }
     }
 
-    fn summary(&self, summary: &RunSummary) {
+    fn summary(&self, summary: &RunSummary) -> std::io::Result<()> {
         drop(self.bars.clear());
         let mut out = std::io::stdout().lock();
-        drop(writeln!(out, "{}", closing_table(summary)));
+        writeln!(out, "{}", closing_table(summary))?;
         for flow in &summary.flows {
             for (name, counts) in &flow.counts.expectations {
-                drop(writeln!(
-                    out,
-                    "{}: expectation {name}: {} passed, {} failed",
-                    flow.table,
-                    grouped(counts.passed),
-                    grouped(counts.failed)
-                ));
+                let (passed, failed) = (grouped(counts.passed), grouped(counts.failed));
+                writeln!(out, "{}: expectation {name}: {passed} passed, {failed} failed", flow.table)?;
             }
         }
         for flow in &summary.flows {
             if let Some(error) = &flow.error {
-                drop(writeln!(out, "{} failed: {error}", flow.name));
+                writeln!(out, "{} failed: {error}", flow.name)?;
             }
         }
+        out.flush()
     }
 }
 

@@ -1,6 +1,7 @@
 //! JSON lines on standard output, for programs.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
 
 use millstream_core::Error;
 use millstream_spark::pipelines::{FlowSummary, PipelineEvent, RunSummary};
@@ -9,11 +10,24 @@ use serde_json::{Value, json};
 use super::Reporter;
 
 /// One JSON object per event; every object has `event`. Progress is Spark's progress JSON.
-pub(crate) struct Lines;
+///
+/// Nobody may read any more, or the disk below may be full: the run goes on all the same, and tells it at its end.
+#[derive(Default)]
+pub(crate) struct Lines {
+    failed: Mutex<Option<io::Error>>,
+}
+
+impl Lines {
+    fn print(&self, line: &Value) {
+        if let Err(error) = writeln!(io::stdout(), "{line}") {
+            self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+}
 
 impl Reporter for Lines {
     fn event(&self, event: &PipelineEvent) {
-        print(&match event {
+        self.print(&match event {
             PipelineEvent::Started { flow } => json!({"event": "started", "flow": flow}),
             PipelineEvent::Progress { flow, progress } => json!({"event": "progress", "flow": flow, "progress": progress.as_ref()}),
             PipelineEvent::Retrying { flow, error, pause } => {
@@ -28,9 +42,13 @@ impl Reporter for Lines {
         });
     }
 
-    fn summary(&self, summary: &RunSummary) {
+    fn summary(&self, summary: &RunSummary) -> io::Result<()> {
         let flows: Vec<Value> = summary.flows.iter().map(flow).collect();
-        print(&json!({"event": "summary", "seconds": summary.elapsed.as_secs_f64(), "flows": flows}));
+        self.print(&json!({"event": "summary", "seconds": summary.elapsed.as_secs_f64(), "flows": flows}));
+        match self.failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => io::stdout().flush(),
+        }
     }
 }
 
@@ -52,9 +70,4 @@ fn describe(error: &Error) -> Value {
 
 fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn print(line: &Value) {
-    // Nobody reads any more: the run goes on all the same.
-    drop(writeln!(std::io::stdout(), "{line}"));
 }

@@ -17,7 +17,7 @@ pub(crate) trait Reporter: Send {
     fn event(&self, event: &PipelineEvent);
 
     /// Shows what the whole run did.
-    fn summary(&self, summary: &RunSummary);
+    fn summary(&self, summary: &RunSummary) -> std::io::Result<()>;
 }
 
 /// Shows events until the run has told its last, and gives the reporter back.

@@ -219,6 +219,8 @@ async fn deleted_rows_stay_deleted() {
 
     assert_eq!(bench.ids().await, [1, 2, 5, 6, 7, 8]);
     assert_eq!(bench.ids_by_delta_rs().await, [1, 2, 5, 6, 7, 8]);
+    let missing = super::super::table_info(&bench.storage, TABLE, Some(9_999)).await.unwrap_err();
+    assert_eq!((missing.code(), missing.kind()), ("DELTA_VERSION_NOT_FOUND", ErrorKind::Invalid));
     let info = super::super::table_info(&bench.storage, TABLE, None).await.unwrap().unwrap();
     assert_eq!((info.files, info.rows), (1, Some(6)));
     // An overwrite removes the file together with its deletion vector.

@@ -161,3 +161,26 @@ async fn the_source_meets_the_conformance_suite() {
     assert!(failures.is_empty() || failures == ["limits_hold_and_admit_something"], "{failures:?}");
     conformance::source::limits_hold_and_admit_something(&fed(true)).await.unwrap();
 }
+
+#[tokio::test]
+async fn files_that_are_too_old_are_counted() {
+    let world = World::new();
+    world.put("first", "1", 1_000);
+    let mut query = Query::new(world.source(&[("maxFileAge", "10 seconds")]).await);
+    assert_eq!(query.batches().await, [["1"]]);
+    let count = |source: &Arc<dyn Source>| source.metrics().get("numFilesTooOld").cloned();
+    assert_eq!(count(&query.source), None);
+    world.put("late", "2", 989);
+    world.put("in time", "3", 990);
+    assert_eq!(query.batches().await, [["3"]]);
+    assert_eq!(count(&query.source).as_deref(), Some("1"));
+    // What was read and is too old by now is no loss.
+    world.put("new", "4", 2_000);
+    assert_eq!(query.batches().await, [["4"]]);
+    query.source.latest_offset(query.at.as_ref(), &ReadLimit::AllAvailable).await.unwrap();
+    assert_eq!(count(&query.source).as_deref(), Some("1"));
+    let restarted = world.source(&[("maxFileAge", "10 seconds")]).await;
+    restarted.restore(query.at.as_ref()).await.unwrap();
+    restarted.latest_offset(query.at.as_ref(), &ReadLimit::AllAvailable).await.unwrap();
+    assert_eq!(count(&restarted).as_deref(), Some("1"));
+}

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use millstream_core::options::OptionKind;
 use millstream_core::registry::WriteRequest;
 use millstream_core::sink::Sink;
-use millstream_core::{OptionSpec, Options, Result};
+use millstream_core::{Error, OptionSpec, Options, Result};
 use millstream_engine::QuerySettings;
-use millstream_engine::stateful::ChangePolicy;
+use millstream_engine::stateful::{ACCEPTABLE_CHANGES, ChangePolicy};
 
 use crate::connect::session::ConnectSession;
 
@@ -71,6 +71,10 @@ pub(super) async fn apply(session: &ConnectSession, options: &mut Options, setti
     settings.restore_watermarks = own.bool(RESTORE, false)?;
     let accepted: BTreeSet<String> =
         own.get(ACCEPT).unwrap_or_default().split(',').map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty()).collect();
+    if let Some(unknown) = accepted.iter().find(|change| !ACCEPTABLE_CHANGES.contains(&change.as_str())) {
+        let message = format!("option '{ACCEPT}' has '{unknown}', which is no change: use {}", ACCEPTABLE_CHANGES.join(", "));
+        return Err(Error::invalid("INVALID_OPTION_VALUE", message));
+    }
     settings.changes = ChangePolicy { refuse: own.get(CHANGES).is_some_and(|answer| answer.eq_ignore_ascii_case("refuse")), accepted };
     settings.late_rows = match own.get(LATE_ROWS) {
         Some(path) => Some(late_rows(session, path).await?),

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, StructArray, new_null_array};
-use arrow::compute::interleave;
+use arrow::array::{Array, ArrayRef, StructArray, UInt32Array, new_null_array};
+use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int32Type};
-use millstream_core::Result;
+use millstream_core::{Error, Result};
 
 use super::super::downcast::{self, arrow_error};
 use super::super::nested::ListBuilder;
+use super::super::rows::{check_value, check_values};
 use super::super::{Arguments, Call, Functions, Kernel, Typed, faults, nested, scalar};
 use super::{array, exact_int};
 use crate::types;
@@ -65,18 +66,29 @@ impl Kernel for Repeat {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let (values, counts) = (arguments.array(0)?, arguments.array(1)?);
         let counts = downcast::primitive::<Int32Type>(&counts)?;
-        let mut builder = ListBuilder::new(self.element.clone(), &[&values])?;
+        let (data, fixed) = (values.to_data(), values.data_type().primitive_width());
+        let (mut picks, mut offsets, mut valid) = (Vec::new(), vec![0], Vec::new());
+        let mut bytes = 0_usize;
         for row in 0..values.len() {
-            match downcast::value(counts, row) {
-                None => builder.end_null()?,
-                Some(count) if count > MAX_ELEMENTS => return Err(nested::too_many(count)),
-                Some(count) => {
-                    (0..count).for_each(|_| builder.push(0, row));
-                    builder.end()?;
+            let count = downcast::value(counts, row);
+            if let Some(count) = count {
+                if count > MAX_ELEMENTS {
+                    return Err(nested::too_many(count));
                 }
+                let count = usize::try_from(count).unwrap_or(0);
+                let width = fixed.unwrap_or_else(|| data.slice(row, 1).get_slice_memory_size().unwrap_or(0)).max(size_of::<u32>());
+                let more = width.saturating_mul(count);
+                check_value(more)?;
+                bytes = bytes.saturating_add(more);
+                let place = u32::try_from(row).map_err(|_| Error::internal("a batch has too many rows"))?;
+                picks.extend(std::iter::repeat_n(place, count));
             }
+            offsets.push(nested::offset(picks.len())?);
+            valid.push(count.is_some());
         }
-        builder.finish()
+        check_values(bytes)?;
+        let repeated = take(&nested::relabel(&values, self.element.data_type())?, &UInt32Array::from(picks), None).map_err(arrow_error)?;
+        nested::list(self.element.clone(), offsets, repeated, valid)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, PrimitiveBuilder};
+use arrow::array::{Array, ArrayRef, PrimitiveArray};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, DurationMicrosecondType, Field, Int8Type, Int16Type, Int32Type, Int64Type,
     IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, TimeUnit, TimestampMicrosecondType,
@@ -13,6 +13,7 @@ use millstream_core::{Error, ErrorKind, Result};
 use super::super::datetime::civil::{self, MICROS_PER_DAY};
 use super::super::datetime::shift;
 use super::super::interval::Calendar;
+use super::super::rows::check_value;
 use super::super::{Arguments, Call, Functions, Kernel, TimeZone, Typed, cast, coercion, downcast, faults, nested, scalar};
 use crate::types;
 
@@ -44,7 +45,12 @@ fn count(start: i128, stop: i128, step: i128) -> Result<i128> {
         return Err(illegal(start, stop));
     }
     let count = if step == 0 { 1 } else { (stop - start) / step + 1 };
-    if count > MAX_ELEMENTS { Err(nested::too_many(count)) } else { Ok(count) }
+    if count > MAX_ELEMENTS {
+        return Err(nested::too_many(count));
+    }
+    // Times are made of 64 bits.
+    check_value(usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(size_of::<i64>()))?;
+    Ok(count)
 }
 
 /// The bounds and steps of rows as 64-bit numbers.
@@ -55,8 +61,7 @@ fn numbers<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef, row: usiz
 fn integers<T: ArrowPrimitiveType<Native: Into<i64> + TryFrom<i64>>>(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let columns = arguments.arrays()?;
     let [starts, stops, steps @ ..] = columns.as_slice() else { return Err(Error::internal("a sequence has two ends")) };
-    let mut values = PrimitiveBuilder::<T>::new();
-    let mut length = 0;
+    let mut values: Vec<T::Native> = Vec::new();
     let (mut offsets, mut valid) = (vec![0], Vec::new());
     for row in 0..arguments.rows() {
         let bounds = (numbers::<T>(starts, row)?, numbers::<T>(stops, row)?);
@@ -70,17 +75,22 @@ fn integers<T: ArrowPrimitiveType<Native: Into<i64> + TryFrom<i64>>>(arguments: 
             _ => None,
         };
         if let Some((start, step, count)) = whole {
+            values.reserve(usize::try_from(count).unwrap_or(0));
             for index in 0..count {
-                length += 1;
                 let value = i128::from(start) + index * i128::from(step);
                 let value = i64::try_from(value).ok().and_then(|value| T::Native::try_from(value).ok());
-                values.append_value(value.ok_or_else(|| Error::internal("a sequence stays between its ends"))?);
+                values.push(value.ok_or_else(|| Error::internal("a sequence stays between its ends"))?);
             }
         }
-        offsets.push(nested::offset(length)?);
+        offsets.push(nested::offset(values.len())?);
         valid.push(whole.is_some());
     }
-    nested::list(Arc::new(Field::new("element", T::DATA_TYPE, false)), offsets, Arc::new(values.finish()), valid)
+    nested::list(
+        Arc::new(Field::new("element", T::DATA_TYPE, false)),
+        offsets,
+        Arc::new(PrimitiveArray::<T>::new(values.into(), None)),
+        valid,
+    )
 }
 
 impl Sequence {

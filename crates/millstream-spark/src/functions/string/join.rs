@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use millstream_core::{Error, Result};
 
 use super::super::faults;
-use super::super::rows::{Ends, Row, Rows, internal};
+use super::super::rows::{Ends, Row, Rows, check_room, internal};
 use super::super::{Arguments, Call, Functions, Kernel, Typed, cast, scalar};
 use super::strict;
 use crate::types;
@@ -56,11 +56,13 @@ impl Kernel for Concat {
         let rows = Rows::of(arguments)?;
         if self.binary {
             rows.bytes(|row, out| {
+                check_room(out.len(), (0..row.len()).map(|index| row.bytes(index).len()).sum())?;
                 (0..row.len()).for_each(|index| out.extend_from_slice(row.bytes(index)));
                 Ok(true)
             })
         } else {
             rows.texts(|row, out| {
+                check_room(out.len(), (0..row.len()).map(|index| row.text(index).len()).sum())?;
                 (0..row.len()).for_each(|index| out.push_str(row.text(index)));
                 Ok(true)
             })
@@ -159,8 +161,14 @@ impl Kernel for ConcatWs {
     fn evaluate(&self, arguments: &Arguments<'_>) -> Result<ArrayRef> {
         Rows::of(arguments)?.every_text(|row, out| {
             let Some(separator) = row.text_opt(0) else { return Ok(false) };
-            let mut first = true;
+            let (mut first, mut room) = (true, Ok(()));
+            let start = out.len();
             let mut add = |text: &str| {
+                room =
+                    std::mem::replace(&mut room, Ok(())).and_then(|()| check_room(start, out.len() - start + separator.len() + text.len()));
+                if room.is_err() {
+                    return;
+                }
                 if !std::mem::take(&mut first) {
                     out.push_str(separator);
                 }
@@ -173,7 +181,7 @@ impl Kernel for ConcatWs {
                     None => add(row.text(index)),
                 }
             }
-            Ok(true)
+            room.map(|()| true)
         })
     }
 }

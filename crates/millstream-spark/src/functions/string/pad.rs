@@ -95,9 +95,36 @@ impl Kernel for Repeat {
             let (text, times) = (row.text(0), usize::try_from(row.int(1)).unwrap_or(0));
             check_room(out.len(), text.len().saturating_mul(times))?;
             if !text.is_empty() {
+                // At once: growing by doubling would take half as much again.
+                out.reserve_exact(text.len() * times);
                 (0..times).for_each(|_| out.push_str(text));
             }
             Ok(true)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Settings;
+    use super::super::super::testing::outcome;
+
+    #[test]
+    fn values_beyond_a_gigabyte_are_refused_before_they_are_made() {
+        for (name, arguments) in [
+            ("repeat", "'a';2147483600"),
+            ("repeat", "'abcd';1000000000"),
+            ("space", "2147483600"),
+            ("lpad", "'a';2147483600;'xy'"),
+            ("rpad", "'a';2147483600"),
+            ("array_repeat", "1;2147483600"),
+            ("array_repeat", "'a text of some length';200000000"),
+            ("sequence", "1;2000000000"),
+            ("sequence", "2000000000000;1;-1000"),
+        ] {
+            let found = outcome(name, arguments, &Settings::default());
+            assert_eq!(found, "COLLECTION_SIZE_LIMIT_EXCEEDED.FUNCTION", "{name}({arguments})");
+        }
+        assert_eq!(outcome("repeat", "'ab';2", &Settings::default()), "string abab");
     }
 }

@@ -113,6 +113,16 @@ impl Graph {
             builder.graph.notes.extend(parsed.notes);
             builder.definitions(parsed.definitions);
         }
+        let mut unset: Vec<Diagnostic> = Vec::new();
+        for fault in builder.faults.iter().filter(|fault| fault.code == "UNDEFINED_VARIABLE") {
+            if !unset.iter().any(|known| known.message == fault.message) {
+                unset.push(fault.clone());
+            }
+        }
+        // Without a value, statements are left out, and whatever reads them would be told to be wrong, too.
+        if !unset.is_empty() {
+            return Err(Diagnostics(unset));
+        }
         builder.finish(files)
     }
 
@@ -189,6 +199,11 @@ impl<'a> Builder<'a> {
         if let Some(reserved) = [QUARANTINE, LATE].into_iter().find(|reserved| name.starts_with(reserved)) {
             let message = format!("names that begin with {reserved} belong to the tables of records that flows could not use");
             self.faults.push(Diagnostic::new("RESERVED_NAME", "42939", definition.position, message).with_hint("choose another name"));
+            return;
+        }
+        if [&definition.name.name, &definition.name.schema, &definition.name.catalog].iter().any(|part| part.trim().is_empty()) {
+            let message = format!("'{}' is no name of a {}: a part of it is empty", definition.name, definition.kind.name());
+            self.faults.push(Diagnostic::new("INVALID_SCHEMA_OR_RELATION_NAME", "42602", definition.position, message));
             return;
         }
         let index = self.graph.datasets.len();

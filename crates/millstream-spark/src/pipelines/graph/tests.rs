@@ -216,3 +216,28 @@ mod orders {
         }
     }
 }
+
+#[test]
+fn a_variable_without_a_value_is_told_once_and_alone() {
+    let faults = build(
+        "CREATE STREAMING TABLE a AS SELECT * FROM STREAM read_files('${in}');
+         CREATE STREAMING TABLE b AS SELECT * FROM STREAM a;
+         CREATE STREAMING TABLE c AS SELECT * FROM STREAM read_files('${in}/c');
+         CREATE MATERIALIZED VIEW d AS SELECT * FROM c;",
+    )
+    .unwrap_err();
+    let told: Vec<(&str, u64)> = faults.0.iter().map(|fault| (fault.code.as_ref(), fault.position.line)).collect();
+    assert_eq!(told, [("UNDEFINED_VARIABLE", 1)]);
+}
+
+#[test]
+fn names_are_not_empty() {
+    for text in [
+        "CREATE STREAMING TABLE `` AS SELECT * FROM STREAM crossings",
+        "CREATE MATERIALIZED VIEW ` ` AS SELECT 1 AS a",
+        "CREATE TEMPORARY VIEW `` AS SELECT 1 AS a",
+    ] {
+        let faults = build(text).unwrap_err();
+        assert_eq!(faults.0[0].code, "INVALID_SCHEMA_OR_RELATION_NAME", "{text}: {faults}");
+    }
+}

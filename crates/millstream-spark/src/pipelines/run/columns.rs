@@ -1,5 +1,6 @@
 //! The columns of a query against the columns that its table declares.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -51,18 +52,18 @@ pub(super) fn aligned(analyzed: Analyzed, dataset: &Dataset) -> Result<Analyzed,
         Err(Diagnostic::new("USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE", "42000", position.clone(), message).with_hint(hint))
     };
     let declares = !dataset.columns.is_empty();
-    let undeclared = query.iter().find(|column| declares && !dataset.columns.iter().any(|declared| same(&declared.name, &column.name)));
-    if let Some(column) = undeclared {
+    let names: HashSet<String> = dataset.columns.iter().map(|column| key(&column.name)).collect();
+    if let Some(column) = query.iter().find(|column| declares && !names.contains(&key(&column.name))) {
         let message = format!("the query has a column '{}' that '{}' does not declare", column.name, dataset.name);
         return refuse(&dataset.position, message, "declare it, or leave it out of the query");
     }
+    let given: HashMap<String, &Attribute> = query.iter().map(|column| (key(&column.name), column)).collect();
     let mut aligned: Vec<(Typed, Attribute)> = Vec::with_capacity(dataset.columns.len().max(query.len()));
     if !declares {
         aligned.extend(query.iter().map(|column| (value_of(column), column.clone())));
     }
     for declared in &dataset.columns {
-        let found = query.iter().find(|column| same(&column.name, &declared.name));
-        match (found, &declared.field) {
+        match (given.get(&key(&declared.name)).copied(), &declared.field) {
             (Some(column), Some(wanted)) if !same_type(&column.data_type, wanted.data_type()) => {
                 let (is, wants) = (simple_name(&column.data_type), simple_name(wanted.data_type()));
                 let message = format!("column '{}' is declared as {wants}, but the query gives {is}", declared.name);
@@ -85,12 +86,13 @@ pub(super) fn aligned(analyzed: Analyzed, dataset: &Dataset) -> Result<Analyzed,
 
 /// A name that two columns have.
 fn twice(columns: &[Attribute]) -> Option<&str> {
-    let is_second = |(place, column): &(usize, &Attribute)| columns.iter().take(*place).any(|known| same(&known.name, &column.name));
-    columns.iter().enumerate().find(is_second).map(|(_, column)| column.name.as_str())
+    let mut known = HashSet::new();
+    columns.iter().find(|column| !known.insert(key(&column.name))).map(|column| column.name.as_str())
 }
 
-fn same(left: &str, right: &str) -> bool {
-    left.to_lowercase() == right.to_lowercase()
+/// What names that are the same have in common.
+fn key(name: &str) -> String {
+    name.to_lowercase()
 }
 
 /// The columns of two flows into one table.

@@ -10,9 +10,8 @@ use millstream_engine::session::BatchWritten;
 use millstream_engine::stateful::ChangePolicy;
 use millstream_engine::{QueryRequest, QuerySettings, StreamingQuery};
 
-use super::place::directory;
 use super::relations::Lowering;
-use super::tables::Done;
+use super::tables::{Done, once_done};
 use super::{Pipeline, RunOptions};
 use crate::pipelines::graph::{Flow, Input};
 
@@ -35,11 +34,13 @@ impl Pipeline {
             false => None,
         };
         let refresh = self.place.refreshes(&dataset.name).await?;
+        let sink = self.sink(dataset, OutputMode::Append).await?;
+        let ownership = self.ownership(dataset, flow, refresh, &sink.target().await?);
         let request = QueryRequest {
             name: Some(flow.name.to_string()),
             plan,
             output: None,
-            sink: self.sink(dataset, OutputMode::Append).await?,
+            sink,
             mode: OutputMode::Append,
             trigger,
             checkpoint: self.place.checkpoint(&flow.name, refresh),
@@ -48,6 +49,7 @@ impl Pipeline {
             settings: QuerySettings {
                 late_rows,
                 restore_watermarks: true,
+                ownership: Some(ownership),
                 changes: ChangePolicy { refuse: true, accepted: options.accepted_changes.clone() },
                 ..QuerySettings::default()
             },
@@ -68,7 +70,7 @@ impl Pipeline {
     pub(super) async fn append_once(&self, flow: &Flow) -> Result<Option<BatchWritten>> {
         let dataset = self.dataset(flow.target)?;
         let refresh = self.place.refreshes(&dataset.name).await?;
-        let done = format!("once/{}@{refresh}.done", directory(&flow.name));
+        let done = once_done(flow, refresh);
         if self.place.record::<Done>(&done).await?.is_some() {
             return Ok(None);
         }

@@ -123,9 +123,11 @@ impl Pipeline {
     /// Plans everything, reading no more than schemas and changing nothing.
     ///
     /// # Errors
-    /// Every fault of every query, at its place in the text.
+    /// Every fault of every query and every table that could not be written, at its place in the text.
     pub async fn check(&self) -> Result<Checked> {
-        self.checked(&[]).await.map_err(Error::from)
+        let checked = self.checked(&[]).await?;
+        self.check_tables(&checked).await?;
+        Ok(checked)
     }
 
     /// Runs the pipeline. Events are told to `events`; a full channel loses progress reports and nothing else. `stop` ends the run: what

@@ -231,6 +231,48 @@ async fn a_full_refresh_begins_from_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_table_without_its_checkpoint_and_a_checkpoint_without_its_table_are_refused() {
+    let text = "
+        CREATE STREAMING TABLE raw AS SELECT a FROM STREAM read_files('${in}', format => 'csv', schema => 'a INT');
+        CREATE STREAMING TABLE pool;
+        CREATE FLOW backfill AS INSERT INTO ONCE pool BY NAME SELECT 7 AS a;";
+    let refresh = |table: &str| RunOptions { once: true, full_refresh: vec![table.to_owned()], ..RunOptions::default() };
+    for (removed, found, code) in [
+        ("tables/raw", "raw Failed 0->0 SINK_TABLE_LOST", "SINK_TABLE_LOST"),
+        ("_checkpoints/raw", "raw Failed 0->0 CHECKPOINT_LOST", "CHECKPOINT_LOST"),
+    ] {
+        let fixture = Fixture::new();
+        fixture.input("a.csv", "1\n2\n");
+        fixture.once(text).await;
+        std::fs::remove_dir_all(fixture.folder.path().join("storage").join(removed)).unwrap();
+        fixture.input("b.csv", "3\n");
+        // Being refused makes nothing that would be taken for whole the next time.
+        for _ in 0..2 {
+            let options = RunOptions { once: true, ..RunOptions::default() };
+            let summary = fixture.run(text, options).await.unwrap();
+            assert_eq!(outcomes(&summary)[0], found);
+            let error = summary.flows[0].error.clone().unwrap();
+            assert_eq!(error.code(), code);
+            for named in ["tables/raw", "_checkpoints/raw", "--full-refresh raw"] {
+                assert!(error.message().contains(named), "{named}: {error}");
+            }
+        }
+        fixture.run(text, refresh("raw")).await.unwrap();
+        assert_eq!(fixture.rows("raw").await, ["1", "2", "3"]);
+        fixture.input("c.csv", "4\n");
+        assert_eq!(fixture.once(text).await[0], "raw Completed 1->1");
+    }
+    // A flow that runs once does not run again, so its table cannot be made anew either. With table and record gone, all begins anew.
+    let fixture = Fixture::new();
+    fixture.once(text).await;
+    std::fs::remove_dir_all(fixture.folder.path().join("storage/tables/pool")).unwrap();
+    assert_eq!(fixture.once(text).await[1], "backfill Failed 0->0 SINK_TABLE_LOST");
+    std::fs::remove_dir_all(fixture.folder.path().join("storage/_pipeline")).unwrap();
+    fixture.once(text).await;
+    assert_eq!(fixture.rows("pool").await, ["7"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_cannot_be_written_is_the_failure_of_its_flow() {
     let fixture = Fixture::new();
     fixture.input("a.csv", "1\n");
@@ -363,4 +405,23 @@ async fn a_continuous_run_follows_its_input_until_it_is_stopped() {
     let summary = run.await.unwrap().unwrap();
     assert!(summary.flows.iter().all(|flow| flow.status == FlowStatus::Stopped && flow.error.is_none()), "{:?}", outcomes(&summary));
     assert_eq!(fixture.once(MEDALLION).await, ["bronze Completed 0->0", "silver Completed 0->0", "gold Unchanged 0->0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checking_refuses_tables_that_could_not_be_written() {
+    let fixture = Fixture::new();
+    for (text, code, named) in [
+        ("CREATE MATERIALIZED VIEW m AS SELECT count(*) FROM range(3)", "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", "with AS"),
+        (
+            "CREATE STREAMING TABLE odd TBLPROPERTIES ('delta.noSuchProperty' = '1') AS
+               SELECT a FROM STREAM read_files('${in}', format => 'csv', schema => 'a INT')",
+            "DELTA_UNSUPPORTED_TABLE_PROPERTY",
+            "noSuchProperty",
+        ),
+    ] {
+        let error = fixture.pipeline(text).await.unwrap().check().await.unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+        assert!(error.message().starts_with("p.sql:1:") && error.message().contains(named), "{error}");
+    }
+    assert!(!fixture.folder.path().join("storage").exists());
 }

@@ -29,7 +29,13 @@ pub(super) async fn run(args: DiffArgs) -> Result<()> {
     let from = match args.from {
         Some(from) if from < to => from,
         Some(from) => return Err(Error::invalid("INVALID_ARGUMENT", format!("--from {from} is not before --to {to}"))),
-        None => to.checked_sub(1).ok_or_else(|| Error::invalid("INVALID_ARGUMENT", "there is no batch before batch 0"))?,
+        None => to.checked_sub(1).ok_or_else(|| {
+            let message = format!(
+                "{} has nothing before batch 0 to compare it with: `millstream checkpoint show` prints what batch 0 did",
+                reader.location()
+            );
+            Error::invalid("INVALID_ARGUMENT", message)
+        })?,
     };
     let difference = difference(&reader, from, to).await?;
     if args.checkpoint.json { print_json(&difference) } else { print(&page(&difference)) }
