@@ -98,7 +98,7 @@ async fn options_are_refused_as_in_spark() {
         of(&[("subscribe", "t1"), ("maxOffsetsPerTrigger", "x")], (None, Some(("NumberFormatException", "option 'maxOffsetsPerTrigger'")))),
         of(
             &[("subscribe", "t1"), ("maxOffsetsPerTrigger", "3"), ("minOffsetsPerTrigger", "5")],
-            (None, Some((ARGUMENT, "The value of minOffsetPerTrigger(5) is higher than the maxOffsetsPerTrigger(3)"))),
+            both(ARGUMENT, "The value of minOffsetPerTrigger(5) is higher than the maxOffsetsPerTrigger(3)"),
         ),
         of(
             &[("subscribe", "t1"), ("maxTriggerDelay", "x"), ("minOffsetsPerTrigger", "5")],

@@ -77,10 +77,10 @@ fn messages_become_rows_as_their_descriptors_say() {
             Ok(format!("{}: {{7, [x, ], Y, 18446744073709551615}}", TYPE.replace("BIGINT", "DECIMAL(20,0)"))),
         ),
         (MESSAGE, "M", "'enums.as.ints'; 'true'", Ok(format!("{}: {{7, [x, ], 1, -1}}", TYPE.replace("e: STRING", "e: INT")))),
-        (&[40, 1], "M", "", Ok(format!("{TYPE}: {{NULL, [], NULL, 1}}"))),
-        (&[24, 9, 40, 1], "M", "", Ok(format!("{TYPE}: {{NULL, [], UNKNOWN_ENUM_VALUE_E_9, 1}}"))),
+        (&[40, 1], "M", "", Ok(format!("{TYPE}: {{null, [], null, 1}}"))),
+        (&[24, 9, 40, 1], "M", "", Ok(format!("{TYPE}: {{null, [], UNKNOWN_ENUM_VALUE_E_9, 1}}"))),
         (&[18, 9], "M", "", Err("MALFORMED_PROTOBUF_MESSAGE")),
-        (&[18, 9], "M", "'mode'; 'PERMISSIVE'", Ok(format!("{}: {{NULL, NULL, NULL, NULL}}", TYPE.replace(" NOT NULL", "")))),
+        (&[18, 9], "M", "'mode'; 'PERMISSIVE'", Ok(format!("{}: {{null, null, null, null}}", TYPE.replace(" NOT NULL", "")))),
         (MESSAGE, "M", "'mode'; 'DROPMALFORMED'", Err("PARSE_MODE_UNSUPPORTED")),
         (MESSAGE, "N", "", Err("PROTOBUF_MESSAGE_NOT_FOUND")),
     ] {
@@ -96,7 +96,7 @@ fn a_message_inside_itself_is_followed_as_often_as_the_options_say() {
     assert_eq!(read(&bytes, "M", true, "").unwrap_err().code(), "RECURSIVE_PROTOBUF_SCHEMA");
     let once = "STRUCT<a: INT, b: ARRAY<STRING>, e: STRING, u: BIGINT NOT NULL";
     for (depth, expected) in
-        [("1", format!("{once}>: {{1, [], NULL, 1}}")), ("2", format!("{once}, m: {once}>>: {{1, [], NULL, 1, {{2, [], NULL, 2}}}}"))]
+        [("1", format!("{once}>: {{1, [], null, 1}}")), ("2", format!("{once}, m: {once}>>: {{1, [], null, 1, {{2, [], null, 2}}}}"))]
     {
         assert_eq!(read(&bytes, "M", true, &format!("'recursive.fields.max.depth'; '{depth}'")).unwrap(), expected);
     }

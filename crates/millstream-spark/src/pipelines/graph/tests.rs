@@ -158,7 +158,7 @@ fn faults_name_place_and_remedy() {
         (
             "CREATE TEMPORARY VIEW v AS SELECT 1 FROM nowhere;\nSELECT 1;\nCREATE MATERIALIZED VIEW m AS SELECT (",
             "TABLE_OR_VIEW_NOT_FOUND",
-            &["p.sql:1:42: there is no table or view 'nowhere'", "p.sql:2:1: a statement", "p.sql:3:38: expected "],
+            &["p.sql:1:42: there is no table or view 'nowhere'", "p.sql:2:1: a statement", "p.sql:3:39: expected "],
         ),
     ];
     for (text, code, expected) in cases {

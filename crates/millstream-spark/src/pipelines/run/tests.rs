@@ -318,7 +318,7 @@ async fn every_fault_is_found_before_anything_runs() {
     fixture.input("a.json", "{\"a\":1}\n");
     let source = "FROM STREAM read_files('${in}', format => 'json', schema => 'a INT')";
     for (text, expected) in [
-        (format!("CREATE STREAMING TABLE t AS SELECT b {source}"), "p.sql:1:36: there is no column `b`: there are `a`"),
+        (format!("CREATE STREAMING TABLE t AS SELECT b {source}"), "p.sql:1:36: there is no column `b`: did you mean `a`?"),
         (
             "CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('${in}', format => 'jsn')".to_owned(),
             "p.sql:1:50: there is no format 'jsn'",
